@@ -18,8 +18,7 @@ float attention_scale(int64_t head_size);
 
 /// Consecutive queries of one sample against its keys. Query row `queries.begin + i` stands at
 /// position `position + i` of the sample and sees the keys 0 .. position + i.
-/// Keys and values: row p of `k` and `v` is position p of the sample (a cache, or the batch
-/// itself).
+/// Keys and values: row p of `k` and `v`, a cache or the batch itself, is position p of the sample.
 struct AttentionSample {
   Range queries;
   int64_t position = 0;

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <cstring>
 
-/// The arithmetic of the contract (docs/numerics.md sections 1 and 3), compiled by host and
-/// device: binary32, round to nearest even, subnormals kept, fused only where fma is written.
-/// Build rules: host -ffp-contract=off, device --fmad=false -ftz=false -prec-div=true
-/// -prec-sqrt=true.
+/// The arithmetic of the contract (docs/numerics.md sections 1 and 3), compiled by host and device:
+/// binary32, round to nearest even, subnormals kept, fused only where fma is written.
+/// Build rules for the host: -ffp-contract=off.
+/// Build rules for the device: --fmad=false -ftz=false -prec-div=true -prec-sqrt=true.
 #if defined(__CUDACC__)
 #define RLREPLAY_INLINE __host__ __device__ inline
 #else

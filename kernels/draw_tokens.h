@@ -24,8 +24,7 @@ struct Draw {
 /// [T]. greedy: argmax without noise, top_k and top_p are ignored; top_k 0: all; top_p in (0, 1], 1
 /// switches it off. max and sum are read only where top_p < 1 or top_k > 0. No logit is a NaN: what
 /// is drawn where one is, is no promise.
-/// Order: any, masses are integers; top-p takes ids by descending logit, equal ones by ascending
-/// id.
+/// Order: any, masses are integers; top-p takes ids by descending logit, then by ascending id.
 struct DrawTokens {
   Matrix<const float> logits;
   const float* max = nullptr;

@@ -8,6 +8,7 @@
 /// The functions of the contract over arrays, by name: for whoever measures or compares them.
 namespace rlreplay::kernels {
 
+/// The functions of docs/numerics.md section 3; kK3 is exp(x) - 1 - x without cancellation.
 enum class Function { kExp, kLog, kExpm1, kK3, kSigmoid, kSilu, kTanh, kRsqrt };
 
 inline constexpr Function kFunctions[] = {
@@ -28,9 +29,10 @@ struct FunctionSet {
   void (*apply)(Function function, std::span<const float> x, float* y) = nullptr;
 };
 
+/// One element after the other: what every SIMD target is compared with.
 FunctionSet scalar_functions();
 
-/// One a SIMD target of this processor, fastest first.
+/// One set for each SIMD target of this processor, fastest first.
 const std::vector<FunctionSet>& simd_functions();
 
 }  // namespace rlreplay::kernels

@@ -46,9 +46,11 @@ class ThreadPool;
 // clang-format on
 namespace rlreplay::kernels {
 
+/// Runs one operation on the threads of a pool, and returns when it is done.
 template <class Op>
 using Kernel = void (*)(const Op& op, ThreadPool& pool);
 
+/// One filling of the table. The sets that the functions below return have every entry.
 struct KernelSet {
   std::string_view name;  // reference, avx2, avx512, neon
 

@@ -34,7 +34,7 @@ struct PackWeight {
 };
 
 /// The inner axis k and the outer axis n of what `op` packs.
-/// Errors (of the checks below, too): kInternal where the parts do not fit together.
+/// Errors: kInternal where it has no parts, or parts of different numbers of columns.
 struct PackedShape {
   int64_t k = 0;
   int64_t n = 0;
@@ -54,9 +54,10 @@ struct Matmul {
   Matrix<float> y;
 };
 
-/// The rest of a product whose segments lie on several ranks: y = tree(parts) (+ bias) (+
-/// residual). Shapes: parts[r] [M, N], the ranks' subtrees in order, a power of two of them; else
-/// as Matmul. Order: perfect binary tree over the parts, then + bias, then + residual.
+/// The rest of a product whose segments lie on several ranks: y = tree(parts) (+ bias)
+/// (+ residual).
+/// Shapes: parts[r] [M, N], the ranks' subtrees in order, a power of two of them; else as Matmul.
+/// Order: perfect binary tree over the parts, then + bias, then + residual.
 struct CombineSegments {
   std::span<const Matrix<const float>> parts;
   const float* bias = nullptr;
@@ -78,6 +79,9 @@ struct MatmulTokens {
   bool accumulate = true;
 };
 
+/// Every kernel set begins with this.
+/// Errors: kInternal where shapes do not fit together, a weight is not packed, a number of segments
+/// or parts is no power of two, or a segment or leaf lies outside of its axis.
 void check_shapes(const Matmul& op);
 void check_shapes(const CombineSegments& op);
 void check_shapes(const MatmulTokens& op);

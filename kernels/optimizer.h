@@ -44,7 +44,7 @@ struct AdamWOptions {
   double weight_decay = 0;
 };
 
-/// What AdamW's elements need of them.
+/// What the update of every element reads of the options, computed once a step in binary64.
 struct AdamWStep {
   double beta1 = 0;
   double one_minus_beta1 = 0;

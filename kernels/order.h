@@ -18,8 +18,8 @@ inline constexpr int64_t kAxisSegments = 8;  // T of the intermediate axis and o
 /// Borders of segment i of T over n elements: [floor(i n / T), floor((i + 1) n / T)).
 Range segment(int64_t n, int64_t segments, int64_t i);
 
-/// Segments of an attention axis: the largest power of two <= kAxisSegments that divides the query
-/// heads.
+/// How many segments an attention axis has: the largest power of two that divides the number of
+/// query heads and is not above kAxisSegments.
 int64_t attention_segments(int64_t query_heads);
 
 /// How the inner axis of a product is summed: `dot(K, T)`. A segment is a list of ranges of k;

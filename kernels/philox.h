@@ -7,6 +7,7 @@
 /// Counter-based random numbers: what a number is depends on its name, never on who asked first.
 namespace rlreplay::kernels {
 
+/// A counter of Philox, or the four random words that it gives.
 struct Words4 {
   uint32_t word[4];
 };
@@ -17,7 +18,7 @@ inline constexpr uint32_t kPhiloxWeyl0 = 0x9E3779B9u;
 inline constexpr uint32_t kPhiloxWeyl1 = 0xBB67AE85u;
 inline constexpr int kPhiloxRounds = 10;
 
-/// Philox4x32-10.
+/// Philox4x32-10: every counter and key name four words that no other call changes.
 /// Source: Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (2011).
 RLREPLAY_INLINE Words4 philox(Words4 counter, uint64_t key) {
   uint32_t key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);

@@ -19,9 +19,10 @@ struct ProbeDigests {
   friend bool operator==(const ProbeDigests&, const ProbeDigests&) = default;
 };
 
+/// Runs the probe on the calling thread, whatever comes of it.
 ProbeDigests probe_arithmetic();
 
-/// What they are wherever the contract holds.
+/// The digests of every machine, compiler and thread that keeps the contract.
 inline constexpr ProbeDigests kProbeDigests = {0xec98a8111128b0e2, 0xc300906d8d25830c,
                                                0xdf00c8c38ecc36bb};
 
@@ -30,7 +31,8 @@ inline constexpr ProbeDigests kProbeDigests = {0xec98a8111128b0e2, 0xc300906d8d2
 /// Errors: kEnvironment, with what is likely wrong.
 void prove_arithmetic();
 
-/// The same on every thread of a pool: rounding and flush-to-zero belong to a thread.
+/// Proves the arithmetic of every thread of a pool: rounding and flush-to-zero belong to a thread.
+/// Errors: as above.
 void prove_arithmetic(ThreadPool& pool);
 
 }  // namespace rlreplay::kernels

@@ -45,6 +45,7 @@ RLREPLAY_INLINE float hard_number(uint64_t r) {
   }
 }
 
+/// A hash of `value` under a name. Digests are sums of them, so the order of items plays no part.
 RLREPLAY_INLINE uint64_t mix_integer(uint64_t name, uint64_t value) {
   return mix(mix(name) ^ value);
 }
@@ -157,10 +158,11 @@ RLREPLAY_INLINE float product(int64_t row, int64_t column) {
   return part[0];
 }
 
-/// Contribution i of the probe's exact sums, and the sum that it goes to.
+/// How many contributions the probe's exact sums get, and how many sums there are.
 inline constexpr uint32_t kContributions = 1 << 16;
 inline constexpr uint32_t kSums = 64;
 
+/// Contribution i, in units of 2^-46; 0 where it is not accepted. It goes to sum i % kSums.
 RLREPLAY_INLINE int64_t contribution(uint32_t i) {
   const TokenRounding rounding{0x1p10f, 0x1p46};
   const float a = hard_number(mix(i + (uint64_t{1} << 50)));

@@ -17,6 +17,8 @@ namespace rlreplay::kernels {
 /// the published checkpoints. kExact: everything in binary64, one rounding at the end.
 enum class Rope { kHf, kExact };
 
+/// How frequencies are stretched for long sequences: kLinear divides all of them by `factor`,
+/// kLlama3 the low ones alone, with a smooth passage.
 enum class RopeScaling { kNone, kLinear, kLlama3 };
 
 std::string_view to_string(Rope rope);
@@ -38,7 +40,7 @@ struct RopeConfig {
 /// Errors: kUnsupported for values that no checkpoint has (odd head size, theta not above 0, ...).
 double inverse_frequency(const RopeConfig& config, int64_t i);
 
-/// Shapes: cos, sin [positions, head_size / 2].
+/// The cosines and sines of all positions from 0 on. Shapes: cos, sin [positions, head_size / 2].
 class RotaryTable {
  public:
   /// Errors: kUnsupported as above, and for more positions than angles can be reduced for.

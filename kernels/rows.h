@@ -32,8 +32,7 @@ struct EmbeddingTokens {
 };
 
 /// y = (x r) w with r = div(1, sqrt(div(row(x x), n) + eps)), per token and head.
-/// Shapes: x, y [T, H, n], may be the same; w [n]; r [T, H] without gaps, r[t H + h], kept for the
-/// backward.
+/// Shapes: x, y [T, H, n], may be the same; w [n]; r [T, H] without gaps, kept for the backward.
 /// Order: `row(n)`.
 struct RmsNorm {
   Heads<const float> x;
@@ -44,10 +43,11 @@ struct RmsNorm {
 };
 
 /// g = dy; s = row of fma(g w, x); dx = fma(-x, ((r r) r) div(s, n), r (g w)), then + residual
-/// where there is one; dw contribution per token and head g (x r). Shapes: as RmsNorm; residual [T,
-/// H, n] or no data; dx may be dy or residual. dw.sum has one row of n; no data means that another
-/// rank counts these tokens. Tokens for which `counts` is 0 (padding) contribute nothing to dw;
-/// null means that all do. Heads outside `dw_heads` are replicas that another rank counts.
+/// where there is one; dw contribution per token and head g (x r).
+/// Shapes: as RmsNorm; residual [T, H, n] or no data; dx may be dy or residual. dw.sum has one row
+/// of n; no data means that another rank counts these tokens. Tokens for which `counts` is 0
+/// (padding) contribute nothing to dw; null means that all do. Heads outside `dw_heads` are
+/// replicas that another rank counts.
 /// Order: s: `row(n)`; dw: `tokens`, a contribution a token and head.
 struct RmsNormBackward {
   Heads<const float> x;

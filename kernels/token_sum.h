@@ -68,6 +68,7 @@ struct TokenRounding {
   }
 };
 
+/// The rule of one sum, by its scale and its number of contributions.
 TokenRounding token_rounding(const TokenSum& sum);
 
 /// a + b modulo 2^64.
@@ -86,8 +87,8 @@ inline void contribute(const TokenRounding& rounding, float a, const TokenSum& t
   }
 }
 
-/// The scale S of a step: min(126, 46 - ceil(log2 weight)), 0 counts as 1. Large weights make it
-/// negative.
+/// The scale S of a step: min(126, 46 - ceil(log2 weight)), negative for large weights; a weight of
+/// 0 counts as 1.
 /// Units: weight is the total loss weight in binary64 (docs/numerics.md section 2).
 /// Errors: kUsage unless it is finite and not negative.
 int token_scale(double weight);

@@ -55,8 +55,7 @@ struct Product {
 /// `vectors` vectors of columns of `rows` rows; rows is a result of `tile_rows`.
 void product(const Product& p, int64_t rows, int64_t vectors);
 
-/// Rows of the next tile when `left` rows remain: few tiles, and no tile of one row after a full
-/// one.
+/// Rows of the next tile when `left` remain: few tiles, and none of one row after a full one.
 inline int64_t tile_rows(int64_t left) {
   constexpr std::array<int8_t, 12> kNext = {0, 1, 2, 3, 4, 3, 6, 4, 4, 6, 6, 4};
   return left >= 12 ? kTileRows : kNext[static_cast<size_t>(left)];

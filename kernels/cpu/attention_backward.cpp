@@ -39,7 +39,7 @@ struct Item {
   }
 };
 
-/// Of a worker, for one item: rows of `width` elements, one head of queries at a time.
+/// A worker's memory for one item: rows of `width` elements, one head of queries at a time.
 struct Workspace {
   float *q, *dout, *dq;             // [queries, width]
   float *dk, *dv;                   // [keys, width]

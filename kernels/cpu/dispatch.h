@@ -19,8 +19,8 @@ inline constexpr int64_t kTargets = HWY_TARGETS & RLREPLAY_FUSED_TARGETS;
 /// Enters the operations of a family, compiled for one target, into a table.
 using Fill = void (*)(KernelSet& set);
 
-/// Of the versions of a function, the one of `target`; Highway's HWY_CHOOSE_<target>(function) is
-/// null where a target is not compiled.
+/// The version of a function for `target`; Highway's HWY_CHOOSE_<target>(function) is null where a
+/// target is not compiled.
 template <class T = Fill>
 constexpr T choose(int64_t target, std::type_identity_t<T> avx3, std::type_identity_t<T> avx2,
                    std::type_identity_t<T> neon) {

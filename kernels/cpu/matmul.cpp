@@ -153,8 +153,8 @@ class Product {
     }
   }
 
-  /// Does the steps of a block for `rows` and `panels` panels; a tile of the stack: [rows][panels]
-  /// [kPanel].
+  /// Does the steps of a block for `rows` and `panels` panels.
+  /// Shapes: a tile of the stack is [rows][panels][kPanel].
   void add_block(const StepBlock& block, Range rows, int64_t panel, int64_t panels,
                  float* stack) const {
     const int64_t stride = op_.w->k * kPanel;

@@ -36,8 +36,8 @@ struct Chunk {
   std::vector<Range> leaves;  // in `rows`
 };
 
-/// Sums too large to stay in a cache until they are wanted again are written past it, in whole
-/// lines.
+/// Whether a sum is too large to stay in a cache until it is wanted again: it is then written past
+/// the cache, in whole lines.
 bool streamable(const Matrix<int64_t>& sum) {
   constexpr int64_t kLarge = int64_t{1} << 18;
   constexpr size_t kLine = 64;

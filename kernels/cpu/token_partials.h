@@ -21,7 +21,7 @@ class TokenPartials {
     std::memset(data_, 0, bytes());
   }
 
-  /// With room for a whole vector after the last element.
+  /// The sum of one worker. A whole vector may be read and written from its last element on.
   int64_t* of(int worker) const { return data_ + worker * stride_; }
 
   void add_to(int64_t* sum) const {

@@ -2,7 +2,7 @@
 
 #include "kernels/kernels.h"
 
-/// One function a family, each enters its operations into the table.
+/// Each function enters the operations of one header of kernels/ into the table.
 namespace rlreplay::kernels::reference {
 
 void add_matmul(KernelSet& set);
