@@ -16,6 +16,7 @@ namespace rlreplay {
   return is_letter(c) || is_digit(c) || c == '_';
 }
 
+/// Whether a text is digits and nothing else; an empty one is not.
 [[nodiscard]] constexpr bool is_digits(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, is_digit);
 }

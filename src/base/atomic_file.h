@@ -15,8 +15,8 @@ namespace rlreplay {
 /// Errors: kUsage where something is there that is no regular file.
 std::string output_file(const std::string& path);
 
-/// Before a user's file or folder is made. Errors: kUsage where something is there that may not be
-/// replaced, an empty folder excepted.
+/// Called before a user's file or folder is made. Errors: kUsage where something is there that may
+/// not be replaced, an empty folder excepted.
 void check_unoccupied(const std::string& path, bool replace);
 
 /// A file that appears under its name complete and on disk, or not at all: it is written beside

@@ -14,14 +14,15 @@ class Budget {
   /// What may be held at once of an input of so many bytes.
   static uint64_t bytes_for(uint64_t input_bytes);
 
-  /// Before so many bytes more are held. Errors: kLimit.
+  /// Counts bytes before they are held. Errors: kLimit.
   void hold(uint64_t bytes) {
     if (bytes > left_) refuse_bytes();
     left_ -= bytes;
   }
   void give_back(uint64_t bytes) { left_ += bytes; }
 
-  /// Before so many steps: bytes copied, values looked at, limbs multiplied. Errors: kLimit.
+  /// Counts steps before they are taken: bytes copied, values looked at, limbs multiplied.
+  /// Errors: kLimit.
   void work(uint64_t steps) {
     if (steps > steps_left_) refuse_work();
     steps_left_ -= steps;

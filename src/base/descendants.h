@@ -6,7 +6,8 @@
 
 namespace rlreplay {
 
-/// From now on this process is the parent of descendants whose own has ended. Whether it can be.
+/// Makes this process the parent of descendants whose own has ended, from now on. Returns whether
+/// it can be.
 [[nodiscard]] bool adopt_orphans();
 
 /// The processes that this one has started, and they in turn, as they are now, none twice; those

@@ -27,7 +27,7 @@ std::string_view to_string(ErrorCode code);
 /// The exit code of the programs for an error of this kind.
 int exit_code(ErrorCode code);
 
-/// Of a file that breaks a rule of its format: the rule's pinned name, and where in the file.
+/// How a file breaks a rule of its format: the rule's pinned name, and where in the file.
 struct Breach {
   std::string rule;
   std::string dataset;                  // empty where none is concerned
@@ -48,7 +48,7 @@ class Error : public std::runtime_error {
   const std::string& where() const { return where_; }
   const std::optional<Breach>& breach() const { return breach_; }
 
-  /// The same error, told of another place.
+  /// This error, told of another place.
   Error at(std::string where) const { return {code_, what(), std::move(where), breach_}; }
 
  private:

@@ -21,7 +21,8 @@ class FirstProblems {
   [[nodiscard]] bool full() const { return listed_.size() == most_; }
   [[nodiscard]] bool empty() const { return listed_.empty(); }
 
-  /// With a problem of code more-problems at the end that counts the others, where there are any.
+  /// The first problems, and at the end, where there are more, one of code more-problems that
+  /// counts the others.
   [[nodiscard]] std::vector<Problem> take() && {
     if (unlisted_ > 0) {
       Problem others;

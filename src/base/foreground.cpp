@@ -60,7 +60,7 @@ void reap_orphans() {
   }
 }
 
-/// After an interrupt: what the program has left running gets a moment, then it is killed.
+/// Gives what the program has left running after an interrupt a moment, then kills it.
 void end_what_is_left() {
   constexpr timespec kMoment{0, 50'000'000};
   for (int tries = 0; tries < 100 && !descendants().empty(); ++tries) {
@@ -84,8 +84,8 @@ ForegroundEnd run_in_foreground(const Command& command) {
     throw Error(ErrorCode::kEnvironment,
                 "this process cannot become the parent of what the command leaves behind");
   }
-  // In this process, not in the child: a dump records the environment of the process that writes
-  // it.
+  // In this process, not in the child: a dump records the environment of the process that
+  // writes it.
   for (const auto& [name, value] : command.environment) {
     value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
   }

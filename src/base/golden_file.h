@@ -29,7 +29,8 @@ using GoldenEntries = std::map<std::string, std::string, std::less<>>;
 
 /// The number of a value that golden_value wrote of a float; nothing of any other.
 [[nodiscard]] std::optional<double> golden_number(const std::string& value);
-/// From `recorded` to `now` in ulps, of two finite or infinite floats of one type.
+/// How many ulps lie from `recorded` to `now`; nothing unless both are floats of one type and no
+/// NaN, and int64 holds the number.
 [[nodiscard]] std::optional<int64_t> golden_distance(const std::string& recorded,
                                                      const std::string& now);
 

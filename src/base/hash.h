@@ -32,7 +32,7 @@ Hash hash_of(std::span<const std::byte> bytes, uint64_t seed);
 /// XXH3-64 with seed 0: the seed of another hash, and no identity.
 uint64_t seed_of(std::span<const std::byte> bytes);
 
-/// The same hash over bytes that come in pieces.
+/// Hashes bytes that come in pieces: `finish` gives the hash_of of all so far.
 class Hasher {
  public:
   Hasher();

@@ -22,7 +22,7 @@ class Interrupt {
   int fd() const { return fd_.get(); }
   /// The signal that came, or 0.
   int signal() const;
-  /// The same, and forgets it, so that the next one can be told.
+  /// The signal that came, or 0; it is forgotten, so that the next one can be told.
   int take() const;
   /// From now on a signal ends the process, as if this object were not there. For the thread that
   /// has seen one and is about to end the process itself.

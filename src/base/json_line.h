@@ -24,7 +24,7 @@ class JsonLine {
   /// `value` is JSON already.
   JsonLine& json(std::string_view key, std::string_view value);
 
-  /// Without a line's end.
+  /// The whole object, without a line feed at its end.
   std::string str() const { return "{" + members_ + "}"; }
 
  private:

@@ -20,7 +20,7 @@ class ScannedValue {
                Value value)
       : where_(where), member_(member), place_(place), value_(value) {}
 
-  /// Of the outermost object.
+  /// The name of the outermost object's member that the value is, or lies in.
   std::string_view member() const { return member_; }
   /// The number in each array of the member that the value lies in, from the outermost on.
   std::span<const size_t> place() const { return place_; }

@@ -75,8 +75,7 @@ bool GuardTable::give_zeros(uintptr_t at) {
   return false;
 }
 
-/// A SIGBUS that is no guard's goes where it went before: the access is tried again under the old
-/// handler.
+/// Leaves a SIGBUS that is no guard's to the handler before this one: the access is tried again.
 void GuardTable::on_bus_error(int, siginfo_t* info, void*) {
   if (!guard_table.give_zeros(reinterpret_cast<uintptr_t>(info->si_addr)))
     ::sigaction(SIGBUS, &guard_table.before_, nullptr);

@@ -5,7 +5,7 @@
 
 namespace rlreplay {
 
-/// For HTML and XML; characters that neither may hold are shown as \uXXXX.
+/// The text as HTML and XML write it; characters that neither may hold are shown as \uXXXX.
 std::string markup_text(std::string_view text);
 
 }  // namespace rlreplay

@@ -6,6 +6,7 @@
 
 namespace rlreplay {
 
+/// The architectures that are computed; ModelConfig says in what they differ.
 enum class Architecture { kLlama, kQwen2, kQwen3 };
 
 /// The name that config.json gives it: "qwen2".

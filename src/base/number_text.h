@@ -28,7 +28,7 @@ std::string shortest(Number value, Form... form) {
   return {text.data(), end};
 }
 
-/// The same of a binary64 that may hold a binary32: fewer digits say as much then.
+/// `shortest` of a binary64 that may hold a binary32: fewer digits say as much then.
 inline std::string shortest_of(double value) {
   const auto narrow = static_cast<float>(value);
   return static_cast<double>(narrow) == value ? shortest(narrow) : shortest(value);

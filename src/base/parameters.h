@@ -62,8 +62,7 @@ struct ParameterTable {
   const Parameter& operator[](int i) const { return list[static_cast<size_t>(i)]; }
 };
 
-/// What a step changes, in the flat storage's order (ParameterTable). Without training there are no
-/// moments.
+/// What a step changes, in the order of the flat storage; without training there are no moments.
 template <class T>
 struct StateSpans {
   std::span<T> weights;
@@ -71,6 +70,8 @@ struct StateSpans {
   std::span<T> second_moments;
 };
 
+/// The parameters of a model in canonical order: embedding, layers, final norm, and the head where
+/// it is not the embedding.
 ParameterTable make_parameters(const ModelConfig& config);
 
 }  // namespace rlreplay

@@ -168,8 +168,7 @@ bool read_some(Descriptor& from, std::string& text) {
   return count > 0;
 }
 
-/// Reads what is in a pipe. Its end is not waited for: who left the group may hold it open for
-/// long.
+/// Reads what is in a pipe, and waits for no end: who left the group may hold it open for long.
 void drain(Descriptor& from, std::string& text, size_t most) {
   while (from.get() >= 0 && text.size() <= most && read_some(from, text)) {
   }

@@ -28,6 +28,7 @@ struct Command {
 /// `text` as a command of the shell.
 Command shell_command(std::string text);
 
+/// When a program is stopped: after `time`, or above `max_output` bytes of standard output.
 struct ProcessLimits {
   static constexpr std::chrono::milliseconds kNoTime = std::chrono::hours(24 * 36500);
 
@@ -54,9 +55,8 @@ struct ProcessResult {
   std::string describe() const;
 };
 
-/// Runs a program with `input` on its standard input, reading and writing at the same time.
-/// When the program ends, or a limit is reached, all processes of its group are killed and it is
-/// reaped.
+/// Runs a program with `input` on its standard input, reading and writing at the same time. When it
+/// ends or a limit is reached, all processes of its group are killed, and it is reaped.
 /// Errors: kEnvironment when no process can be started or its log cannot be written.
 ProcessResult run_process(const Command& command, std::string_view input,
                           const ProcessLimits& limits = {});
@@ -67,7 +67,7 @@ struct SpawnOptions {
   std::array<int, 3> streams = {-1, -1, -1};
   /// Whether it leads a process group of its own.
   bool own_group = false;
-  /// What it gets when the thread that started it ends, however that happens.
+  /// The signal that it gets when the thread that started it ends, however that happens; 0: none.
   int death_signal = 0;
 };
 

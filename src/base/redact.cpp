@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kMarkDigits = 4;
 
-/// The characters before the value of NAME=..., NAME[...]=... or NAME+=..., 0 where the word is no
-/// assignment.
+/// How many characters stand before the value of NAME=..., NAME[...]=... or NAME+=...; 0 where the
+/// word is no assignment.
 size_t assigned_name(std::string_view word) {
   const auto* end = std::find_if_not(word.begin(), word.end(), is_word_character);
   auto size = static_cast<size_t>(end - word.begin());
@@ -92,8 +92,7 @@ class Redactor {
   }
 
  private:
-  /// Whether nothing of a word can be shown: what -u takes, or one in which quotes stand within
-  /// quotes.
+  /// Whether nothing of a word can be shown: what -u takes, or a word with quotes within quotes.
   bool is_unreadable(std::string_view quoted, std::string_view whole) const {
     const bool account = next_is_account_ && whole.find_first_of(":$`") != whole.npos;
     return account || (whole.size() > quoted.size() && quoted.find('"') != quoted.npos);
@@ -107,8 +106,8 @@ class Redactor {
            secret_key(plain) > 0 || (equals != plain.npos && names_secret(plain.substr(0, equals)));
   }
 
-  /// As it stands there where nothing is hidden, else quoted anew. `whole`: with what stands behind
-  /// it in the same word.
+  /// A word as it stands there where nothing of it is hidden, else quoted anew. `whole`: with what
+  /// stands behind it in the same word.
   std::string word(std::string_view quoted, std::string_view whole) {
     const std::string plain = unquoted(quoted);
     const bool hide = next_is_secret_ || is_unreadable(quoted, whole), named = after_name_;

@@ -13,8 +13,8 @@
 /// The one meaning of equal, for every comparison of recorded numbers, and how far apart two are.
 namespace rlreplay {
 
-/// By bits: -0 is not +0, and a NaN equals every NaN and nothing else. A binary32 equals the
-/// binary64 of its value.
+/// Whether two floats are equal by their bits: -0 is not +0, but a NaN equals every NaN and nothing
+/// else. A binary32 equals the binary64 of its value.
 template <std::floating_point X, std::floating_point Y>
 [[nodiscard]] bool same_value(X a, Y b) {
   const auto x = static_cast<double>(a), y = static_cast<double>(b);
@@ -22,14 +22,13 @@ template <std::floating_point X, std::floating_point Y>
   return std::bit_cast<uint64_t>(x) == std::bit_cast<uint64_t>(y);
 }
 
-/// As integers, whatever their widths and signs.
+/// Whether two integers are equal, whatever their widths and signs.
 template <std::integral X, std::integral Y>
 [[nodiscard]] bool same_value(X a, Y b) {
   return std::cmp_equal(+a, +b);  // characters are no integers there
 }
 
-/// Where a number stands among all of its type: equal for both zeros, one more for each next
-/// number.
+/// The place of a number among all of its type: both zeros have one, each next number the next.
 template <class T>
 [[nodiscard]] int64_t ulp_rank(T value) {
   using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
@@ -47,8 +46,8 @@ template <class T>
   return distance;
 }
 
-/// Numbers further apart, or on both sides of zero, are told by their difference: so many ulps say
-/// nothing.
+/// Numbers that lie further apart, or on both sides of zero, are told by their difference: so many
+/// ulps say nothing.
 inline constexpr int64_t kFarUlps = int64_t{1} << 20;
 
 /// The number that lies `ulps` above `value`; none where it would not be finite.

@@ -51,7 +51,8 @@ std::string identity_of(const std::string& path) {
   return out + "\n";
 }
 
-/// The same of what a new folder takes the name from: an empty folder gives way as if it were none.
+/// What a new folder takes the name from, as identity_of tells it: an empty folder gives way as if
+/// it were none.
 std::string replaced_by_new(const std::string& path) {
   return is_empty_or_absent(path) ? "none\n" : identity_of(path);
 }
@@ -168,7 +169,7 @@ void StagedFolder::recover_whole() {
   old_ = content_;
 }
 
-/// In the lock's file: what had the name when the work began.
+/// Notes in the lock's file what had the name when the work began.
 void StagedFolder::note_replaced() {
   if (whole_ || named_) return;
   replaced_ = replaced_by_new(final_);

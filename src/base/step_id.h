@@ -11,7 +11,7 @@ struct StepId {
   int64_t rollout = 0;
   int64_t step = 0;
   friend auto operator<=>(const StepId&, const StepId&) = default;
-  /// As groups of a dump are named, and as people write it.
+  /// `3-0`, as groups of a dump are named, and `3.0`, as people write it.
   std::string group() const { return std::to_string(rollout) + "-" + std::to_string(step); }
   std::string name() const { return std::to_string(rollout) + "." + std::to_string(step); }
 };

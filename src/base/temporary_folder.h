@@ -12,7 +12,8 @@ namespace rlreplay {
 /// Errors: kEnvironment.
 std::string make_temporary_folder(const std::string& prefix);
 
-/// The same, removed with all that is in it at the object's end, or when a signal ends the program.
+/// A temporary folder that is removed with all that is in it at the object's end, or when a signal
+/// ends the program. Errors: as above.
 class TemporaryFolder {
  public:
   explicit TemporaryFolder(const std::string& prefix);

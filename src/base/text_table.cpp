@@ -31,7 +31,7 @@ struct Band {
   size_t begin, end, indent;
 };
 
-/// As many columns in a line as fit; those of further lines are indented.
+/// The lines of a table: as many columns in each as fit; those of further lines are indented.
 std::vector<Band> bands_of(const std::vector<size_t>& widths) {
   std::vector<Band> out;
   size_t filled = 0;

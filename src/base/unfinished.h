@@ -12,7 +12,7 @@ class Unfinished {
   /// `undo` is called by the thread that ends the program, while the owner may still be at work. It
   /// throws nothing, and makes and ends no object of this class.
   explicit Unfinished(std::function<void()> undo);
-  /// The same of what `begin` begins: no signal that ends the program falls between the two.
+  /// Begins it by `begin`: no signal that ends the program falls between that and its listing.
   Unfinished(std::function<void()> undo, const std::function<void()>& begin);
   /// Its owner has undone it.
   ~Unfinished();

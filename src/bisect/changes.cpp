@@ -139,7 +139,7 @@ class ChangesSearch {
     sampler_.add_first(candidates);
   }
 
-  /// At its places, of which some may not be judged.
+  /// Parts a row at its places that can be judged; a row without places is a change that was found.
   void part(Row row, const std::vector<size_t>& places, std::vector<Row>& rows) {
     if (places.empty()) {
       const auto begin = history_.begin();

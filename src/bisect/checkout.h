@@ -25,8 +25,8 @@ std::set<std::string> fill_submodules(const Repository& repository, const std::s
 void lay_over(const std::string& overlay, const std::string& checkout);
 
 /// Names what lies in a folder: paths, contents and which files can be executed.
-/// Errors: kIncomplete where there is no such folder; kUnsupported for what is no file, folder or
-/// link.
+/// Errors: kIncomplete where there is no such folder; kUnsupported where something in it is no
+/// file, folder or link.
 std::string digest_of_folder(const std::string& folder);
 
 }  // namespace rlreplay::bisect

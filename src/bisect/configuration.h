@@ -8,8 +8,7 @@
 
 namespace rlreplay::bisect {
 
-/// The names that lead to a value: of nested settings several. Those of YAML stand as YAML has
-/// them.
+/// The names that lead to a value, several for a nested one; those of YAML are kept as written.
 using KeyPath = std::vector<std::string>;
 
 /// Settings of a run: values as texts of their form, so that 1, "1" and true are three, and a run
@@ -20,21 +19,21 @@ struct Configuration {
   Form form = Form::kJson;
 };
 
-/// Of `tp=4,lr=1e-3`: what reads as a number, true, false or null is one, all else a text.
+/// Reads `tp=4,lr=1e-3`: what reads as a number, true, false or null is one, all else a text.
 /// Errors: kUsage.
 [[nodiscard]] Configuration parse_configuration(const std::string& text);
 
-/// Of a JSON or YAML file; a list is one value.
+/// Reads a JSON or YAML file; a list is one value.
 /// Errors: kIncomplete, kCorrupt; kUnsupported for other forms.
 [[nodiscard]] Configuration read_configuration(const std::string& path);
 
-/// Of a file or of settings, KEY=VALUE,...
+/// Reads an end of a search: a file of settings, or KEY=VALUE,... Errors: as of the two above.
 [[nodiscard]] Configuration configuration_of(const std::string& end);
 
 /// Whether a path names a file of settings by its ending.
 [[nodiscard]] bool is_configuration_file(const std::string& path);
 
-/// As a file of its form.
+/// The text of a file of these settings, in their form.
 std::string file_text(const Configuration& configuration);
 
 /// Writes that file into a folder, and returns its path. Errors: kEnvironment.
@@ -52,8 +51,8 @@ struct KeyDifference {
   std::string describe() const;
 };
 
-/// In the order of their keys. What is a value in the one and nested settings in the other is one
-/// difference. Errors: kUsage where they have not one form.
+/// The differences of two configurations, in the order of their keys. What is a value in the one
+/// and nested settings in the other is one difference. Errors: kUsage where they have not one form.
 [[nodiscard]] std::vector<KeyDifference> differences_of(const Configuration& good,
                                                         const Configuration& bad);
 

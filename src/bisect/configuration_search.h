@@ -26,6 +26,7 @@ struct ConfigurationQuestion {
   bool quiet = false;  // whether progress is left out
 };
 
+/// What came of the search; where it is not kFound, `reason` says why.
 struct ConfigurationFinding {
   SearchResult result = SearchResult::kCannotJudge;
   std::string reason = {};

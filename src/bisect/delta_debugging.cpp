@@ -77,7 +77,7 @@ class DeltaDebugging {
     return bad;
   }
 
-  /// What is bad although it holds none of the sets that are known.
+  /// A set that is bad although it holds none of the known ones; nothing where none is.
   std::optional<Subset> next_rest(const Subset& all) { return next_rest(all, {}, 0); }
 
   std::optional<Subset> next_rest(const Subset& all, const Subset& taken, size_t known) {

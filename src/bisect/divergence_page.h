@@ -6,8 +6,8 @@
 
 namespace rlreplay::bisect {
 
-/// As parts of a page, what two dumps differ in: options, program, environment and data; which
-/// layers in which phases, and how far their floats lie apart. Empty without such.
+/// Parts of a page that show in what two dumps differ: options, program, environment and data;
+/// which layers in which phases, and how far their floats lie apart. Empty without such.
 std::string divergence_html(const replay::DumpsDifference& difference);
 
 /// A page of two dumps. `report`: its text for people.

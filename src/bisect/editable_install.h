@@ -11,7 +11,7 @@ namespace rlreplay::bisect {
 /// is no python3.
 [[nodiscard]] std::string find_editable_install(const Repository& repository);
 
-/// Says it on standard error where there is one.
+/// Tells on standard error what find_editable_install has found; nothing where it found nothing.
 void warn_of_editable_install(const Repository& repository);
 
 }  // namespace rlreplay::bisect

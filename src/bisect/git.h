@@ -27,8 +27,7 @@ struct Pin {
 
 /// A git repository, whose checkout is never touched. Each call runs git, without a shell; neither
 /// hooks nor a monitor of the repository run, and nothing is asked on the terminal.
-/// Errors: kUsage for names that git does not know, kEnvironment when git itself fails,
-/// kInterrupted.
+/// Errors: kUsage for names that git does not know, kEnvironment when git fails, kInterrupted.
 class Repository {
  public:
   /// `folder`: the repository, or any folder in its checkout. `stop_fd` (-1: none) becomes readable

@@ -221,7 +221,8 @@ void HistorySearch::probe() {
   note_contradictions(good, bad);
 }
 
-/// At most `most` revisions in the middle of the longest rows of such as were not judged.
+/// Chooses probes between two places: at most `most`, each in the middle of the longest row of
+/// revisions that were not judged.
 std::vector<Revision> HistorySearch::unjudged_within(size_t begin, size_t end, size_t most) const {
   std::vector<Revision> out;
   std::set<std::string> chosen;
@@ -260,7 +261,7 @@ void HistorySearch::note_contradictions(size_t good, size_t bad) {
   }
 }
 
-/// What is known when nothing is asked any more.
+/// Fills in what is known when nothing is asked any more.
 void HistorySearch::finish() {
   finding_.suspects.assign(history_.begin() + static_cast<ptrdiff_t>(search_.good()) + 1,
                            history_.begin() + static_cast<ptrdiff_t>(search_.bad()) + 1);
@@ -304,7 +305,7 @@ std::optional<std::string> HistorySearch::dump_of(const Revision& revision) {
   return std::nullopt;
 }
 
-/// By this search: what an earlier one stored must not change what it asks for.
+/// Whether this search has judged a revision: what an earlier one stored changes no question.
 bool HistorySearch::is_judged(const Revision& revision) const {
   return judged_.contains(key_of(candidate_of_(revision)));
 }

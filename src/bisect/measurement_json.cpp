@@ -68,7 +68,7 @@ std::vector<NamedDigest> digests_of(const JsonValue& value) {
   return out;
 }
 
-/// Of each token 8 digits of its bits.
+/// The bits of each value, 8 hexadecimal digits a token.
 std::string floats_text(const std::vector<float>& values) {
   std::string out;
   for (const float value : values) out += hex(std::bit_cast<uint32_t>(value), 8);

@@ -104,7 +104,7 @@ std::string rows_html(const Finding& finding) {
          "</table>\n";
 }
 
-/// Without the colon that a program's messages begin with.
+/// What was found, in a few words; unlike a message of the program it has no colon.
 std::string title_of(const Finding& finding) {
   if (finding.confirmed && finding.suspects.size() == 1) {
     return "culprit " + finding.suspects[0].short_id() + " " + finding.suspects[0].subject;

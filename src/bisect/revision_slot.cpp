@@ -29,7 +29,7 @@ std::string utc_now() {
   return text;
 }
 
-/// Says it of each once.
+/// Tells on standard error that submodules stay empty, of each only once.
 void say_empty(SlotGround& ground, const std::set<std::string>& submodules) {
   for (const std::string& path : submodules) {
     if (!ground.said_empty.insert(path).second) continue;

@@ -137,7 +137,7 @@ class Ground {
   std::vector<Revision> history;
 
  private:
-  /// What the good end left.
+  /// The output folder of the good end's first run; empty where it has not run.
   std::string reference() {
     const auto& samples = sampler.of(contents_.candidate(history.front()));
     return samples.empty() ? "" : samples.front().measurement.output;

@@ -19,7 +19,7 @@ std::optional<std::string> if_any(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional<std::string>(text);
 }
 
-/// By which a scheduler knows a run.
+/// The name by which a scheduler knows a run.
 std::string job_name(const RunPlace& place) {
   return "rlbisect-" + std::to_string(::getpid()) + "-" +
          std::filesystem::path(place.folder.path).filename().string();

@@ -29,9 +29,9 @@ class MeasurementStore {
   MeasurementStore(const MeasurementStore&) = delete;
   MeasurementStore& operator=(const MeasurementStore&) = delete;
 
-  /// In the order in which they were made.
+  /// All stored measurements of a candidate, in the order in which they were made.
   virtual std::vector<Measurement> load(const Candidate& candidate) = 0;
-  /// On disk when it returns. Errors: kEnvironment.
+  /// Stores a measurement, which is on disk when this returns. Errors: kEnvironment.
   virtual void save(const Candidate& candidate, const Measurement& measurement) = 0;
 };
 
@@ -42,16 +42,16 @@ class Sampler {
   Sampler(measure::Executor& executor, MeasurementStore* store,
           std::function<void(const Measurement&)> drop = {});
 
-  /// All of a candidate, the oldest first.
+  /// All measurements of a candidate, the oldest first.
   const std::vector<MeasuredRun>& of(const Candidate& candidate);
   /// Makes one more. Errors: kLimit where that is more than the user allows; those of the executor.
   const MeasuredRun& add(const Candidate& candidate, Build build);
 
-  /// One of each of several of which there is none, at once where that is possible; fewer where the
-  /// user does not allow as many. Errors: those of the executor.
+  /// Measures each candidate that has no measurement yet, at once where that is possible; fewer of
+  /// them where the user does not allow as many. Errors: those of the executor.
   void add_first(std::span<const Candidate> candidates);
 
-  /// Nobody will read what its runs left.
+  /// Drops what a candidate's runs left: nobody will read it any more.
   void drop_outputs(const Candidate& candidate);
 
   /// How many were made here.
@@ -72,7 +72,7 @@ class Sampler {
 /// Equal for candidates of which one run is enough.
 std::string key_of(const Candidate& candidate);
 
-/// Of how many builds measurements are.
+/// How many different builds the measurements are of.
 size_t count_builds(const std::vector<MeasuredRun>& samples);
 
 }  // namespace rlreplay::bisect

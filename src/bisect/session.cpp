@@ -111,7 +111,7 @@ void remove_unmeasured(const std::string& runs) {
   }
 }
 
-/// Nothing where a search holds it.
+/// Takes the lock of a session's folder; nothing where a search holds it.
 Descriptor lock_of(const std::string& folder) {
   const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   return open_locked(opened.get(), "lock", O_RDWR | O_CREAT | O_CLOEXEC, folder + "/lock");

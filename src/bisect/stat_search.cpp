@@ -142,7 +142,8 @@ class StatSearch {
     values_.emplace_back(place, value);
   }
 
-  /// Only to be shown.
+  /// Whether a value lies nearer to the bad end's mean than to the good end's. It is only shown:
+  /// nothing is concluded from it.
   bool nearer_to_bad(double value) const {
     const double good = mean_of(0, 1), bad = mean_of(history_.size() - 1, history_.size());
     return std::fabs(value - bad) < std::fabs(value - good);
@@ -156,7 +157,7 @@ class StatSearch {
     return count > 0 ? sum / count : NAN;
   }
 
-  /// What is known; `undecided` says why it is not more.
+  /// Fills in what is known; `undecided` says why it is not more, and is empty where it is all.
   void conclude(const std::string& undecided) {
     if (!points_) {
       finding_.reason = undecided;

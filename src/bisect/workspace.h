@@ -31,14 +31,14 @@ class Workspace {
   /// folder is made, of which only logs that a message named stay; none when the user interrupts.
   /// Errors: kUsage when `kept` holds something, kEnvironment.
   Workspace(const std::optional<std::string>& kept, const Interrupt& interrupt);
-  /// The same; without `kept` the folders of runs lie in `runs`, and stay.
+  /// As above, but without `kept` the folders of runs lie in `runs`, and stay.
   Workspace(const std::optional<std::string>& kept, const Interrupt& interrupt, std::string runs);
   ~Workspace();
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 
-  /// Of a slot, the same for every revision, so that no path can make a difference between two;
-  /// another one after an `attempt` that left something which cannot be removed.
+  /// The path of a slot's worktree, the same for every revision, so that no path can make a
+  /// difference between two; another one after an `attempt` whose remains cannot be removed.
   std::string worktree(size_t slot = 0, size_t attempt = 0) const;
 
   /// Makes the next run's folder, with an empty output folder. From any thread.

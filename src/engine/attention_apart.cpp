@@ -61,8 +61,8 @@ void query_pass(const ModelContext& context, const RowBatch& batch, const Keys& 
                                                        {}});
 }
 
-/// What the keys' owner reads of the queries of its groups: columns of those heads, all ranks'
-/// rows.
+/// What the owner of keys reads of the queries of its groups: the columns of their heads, the rows
+/// of all ranks.
 class Queries {
  public:
   Queries(const Runtime& runtime, const RowBatch& batch, const Shard& shard, Range heads)

@@ -17,6 +17,7 @@
 /// model on stock libtorch operators, is there to be compared with and promises no bits.
 namespace rlreplay::engine {
 
+/// What a backend computes, fixed for its life.
 struct BackendConfig {
   ModelConfig model;
   kernels::Rope rope = kernels::Rope::kHf;
@@ -25,6 +26,7 @@ struct BackendConfig {
   Layout layout = {};    // portable alone
 };
 
+/// A model with its weights, which is trained or only read.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -66,9 +68,10 @@ class Backend {
 /// is looked at in every call, and may be another one each time.
 std::unique_ptr<Backend> make_portable_backend(const Runtime& runtime, const BackendConfig& config);
 
-/// The same by the ranks of `config.layout`: threads of this process that share those of `runtime`,
-/// or processes where that has a host. One model besides holds what they have put together. Errors:
-/// kUnsupported where the model does not go into the layout.
+/// A portable backend whose work is done by the ranks of `config.layout`: threads of this process
+/// that share those of `runtime`, or processes where that has a host. One model besides holds what
+/// they have put together.
+/// Errors: kUnsupported where the model does not go into the layout.
 std::unique_ptr<Backend> make_layout_backend(const Runtime& runtime, const BackendConfig& config);
 
 /// `name`: "portable" or "torch"; the latter loads librlreplay_torch. All weights are zero;

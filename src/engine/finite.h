@@ -26,9 +26,10 @@ struct NotFinite {
 /// `forward/1/swiglu/y, inf at position 10, column 33`.
 std::string to_string(const NotFinite& found);
 
+/// Looks for the first value that is not finite, and then at nothing more.
 class FiniteWatch : public EventSink {
  public:
-  /// `inner` sees everything before, and may change it; null where there is none.
+  /// `inner` sees before what it wants, and may change it; null where there is none.
   explicit FiniteWatch(EventSink* inner) : inner_(inner) {}
 
   const std::optional<NotFinite>& found() const { return found_; }
@@ -50,8 +51,8 @@ class FiniteWatch : public EventSink {
 [[noreturn]] void refuse_score(const ModelContext& context, const Sample& sample, int64_t position,
                                float temperature);
 
-/// The same of the logits from which a token was to be drawn; `batch` is the rows of the forward
-/// that led to them, which is done again.
+/// Refuses the logits from which a token was to be drawn, as refuse_score does; `batch` is the rows
+/// of the forward that led to them, which is done again. Errors: kCorrupt, always.
 [[noreturn]] void refuse_logits(const ModelContext& context, const RowBatch& batch,
                                 std::span<KvCache* const> caches, uint64_t sample,
                                 int64_t position);

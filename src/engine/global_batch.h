@@ -46,7 +46,7 @@ struct HeldBatch {
   int scale = 0;           // S, after what overflows the whole batch had
 };
 
-/// Of a whole batch, whose step had the scale. Errors: as gather_batch.
+/// What parts of a batch need of the whole batch, whose step had `scale`. Errors: as gather_batch.
 HeldBatch hold_batch(const Runtime& runtime, const ObjectiveConfig& objective, int64_t leaf,
                      std::optional<int64_t> trajectories, std::span<const Sample> samples,
                      std::span<const SampleTargets> targets, int scale);

@@ -34,7 +34,7 @@ void forward(VocabPass& pass, Matrix<const float> hidden, const ScoredRows& scor
              scored.nuclei.empty() ? std::span<const Nucleus>() : part(scored.nuclei, rows));
 }
 
-/// The same, shown and appended to `out`.
+/// Scores one group of leaves, shows the scores, and appends them to `out`.
 void score_group(const Runtime& runtime, VocabPass& pass, Matrix<const float> hidden,
                  const ScoredRows& scored, Range rows, Scores& out) {
   forward(pass, hidden, scored, rows);

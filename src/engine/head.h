@@ -21,15 +21,15 @@ struct ScoredRows {
   std::vector<kernels::Range> leaves;
 
   int64_t size() const { return static_cast<int64_t>(rows.size()); }
-  /// Of the tokens that are scored, from one on.
+  /// The coordinates of the tokens that are scored, from row `first` of the list on.
   RowCoordinates coordinates(int64_t first) const {
     return {samples.data() + first, positions.data() + first};
   }
 };
 
-/// Asked for c = -dL/dlog_prob and ce = entropy_coef w of scored rows [begin, end), given the
-/// scores of all rows up to end, or of all rows. Where none is scored, it is asked once for none:
-/// other ranks may score the rest of the same samples.
+/// Sets c = -dL/dlog_prob and ce = entropy_coef w of scored rows [begin, end), given the scores of
+/// all rows up to end, or of all rows. Where no row is scored, it is called once for none: other
+/// ranks may score the rest of the same samples.
 using LossGradient = std::function<void(kernels::Range rows, const Scores& scores,
                                         std::span<float> c, std::span<float> ce)>;
 
@@ -45,7 +45,7 @@ Scores head_forward(const Runtime& runtime, const Model& model, kernels::Matrix<
 /// How much of a batch is scored before the first gradient is asked for.
 enum class Scored { kUpToRow, kAll };
 
-/// The same with the backward: dhidden [T, C] (rows not scored get +0) and the head's gradient.
+/// Scores and the backward: dhidden [T, C] (rows not scored get +0) and the head's gradient.
 /// Scored::kAll computes the logits of a batch of several groups of leaves twice.
 Scores head_backward(const Runtime& runtime, const Model& model,
                      kernels::Matrix<const float> hidden, const ScoredRows& scored,

@@ -13,8 +13,7 @@
 namespace rlreplay::engine {
 
 /// What a layer's backward needs of its forward. T rows each; the residual stream has S of them:
-/// all, or with sequence parallelism (Layout::sp) the rank's part. H, G and F are those of the
-/// rank.
+/// all, or with sequence parallelism (Layout::sp) the rank's part. H, G and F are the rank's own.
 struct LayerActivations {
   Buffer<float> x;             // [S, C] input
   Buffer<float> h, r;          // [T, C], [S]: input norm

@@ -19,12 +19,12 @@ class LayerEvents {
         layer_(static_cast<int>(context.model.shard().layers.begin + layer)),
         stream_begin_(stream_rows(context.runtime, batch.rows()).begin) {}
 
-  /// Of every row.
+  /// Shows a tensor of all rows of the batch.
   void operator()(Op op, std::string_view tensor, kernels::Matrix<float> values) const {
     emit(op, tensor, values, 0);
   }
 
-  /// Of the rows of the residual stream that the rank holds.
+  /// Shows a tensor of those rows of the residual stream that the rank holds.
   void stream(Op op, std::string_view tensor, kernels::Matrix<float> values) const {
     emit(op, tensor, values, stream_begin_);
   }

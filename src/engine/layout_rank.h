@@ -27,11 +27,11 @@ class RankPart {
   int64_t elements() const { return shard_.table.elements; }
   int64_t moments() const { return held_.size(); }
 
-  /// From the whole; all that the rank holds.
+  /// Copies from the whole all that the rank holds but sums.
   void give(const ParameterTable& whole, const StateSpans<const float>& from,
             const RankNumbers<float, int64_t>& to) const;
-  /// Into the whole what the rank answers for. Ranks of dp and cp hold the same, but for what zero
-  /// deals over dp.
+  /// Copies into the whole what the rank answers for. Ranks of dp and cp hold the same, but for
+  /// what zero deals over dp.
   void take(const ParameterTable& whole, const RankNumbers<const float, const int64_t>& from,
             const StateSpans<float>& to, std::span<int64_t> sums) const;
 
@@ -57,7 +57,7 @@ kernels::Range dealt_to_read(size_t items, const Layout& layout, const RankPlace
 /// Whether a rank tells what came of those that it took: one of those that took the same.
 [[nodiscard]] bool tells_read(const Layout& layout, const RankPlace& place);
 
-/// What ranks take that only read the model: the stream is not cut (sp).
+/// The layout of ranks that only read the model: their residual stream is not cut (sp).
 Layout reading(const Layout& layout);
 
 /// One rank of a layout, and what it keeps from step to step.
@@ -65,17 +65,17 @@ class LayoutRank {
  public:
   LayoutRank(const ModelConfig& config, const Layout& layout, const RankPlace& place, int threads);
 
-  /// To be changed between steps; then `loaded`.
+  /// The rank's numbers, to be changed between steps; `loaded` is called afterwards.
   RankNumbers<float, int64_t> numbers();
   void loaded(const kernels::KernelSet& kernels, int64_t steps);
 
-  /// Its part of a step, of its own samples.
+  /// Takes the rank's part in a step, with its own samples.
   StepResult step(const kernels::KernelSet& kernels, const Ranks& ranks, EventSink* sink,
                   const RotaryView& rotary, std::span<const Sample> samples,
                   std::span<const SampleTargets> targets, const StepConfig& config);
 
-  /// Its part of a rollout and of scores; those of its own requests and samples, as engine::rollout
-  /// and Backend::score have them.
+  /// Takes the rank's part in a rollout or in scoring, with its own requests or samples; see
+  /// engine::rollout and Backend::score.
   std::vector<Sample> generate(const kernels::KernelSet& kernels, const Ranks& ranks,
                                EventSink* sink, const RotaryView& rotary,
                                std::span<const Request> requests, const RolloutConfig& config,
@@ -93,8 +93,7 @@ class LayoutRank {
   Gradients gradients_;
 };
 
-/// Positions of a table of rotations that will do: of the longest sample, of all that may be
-/// generated.
+/// How many positions a table of rotations needs for samples, or for all that may be generated.
 int64_t positions_of(std::span<const Sample> samples);
 int64_t positions_of(const ModelConfig& model, std::span<const Request> requests,
                      int64_t max_response);

@@ -6,6 +6,7 @@
 /// decaying from the peak to the floor.
 namespace rlreplay::engine {
 
+/// How the rate falls from lr to min_lr behind the warm-up: not at all, straight, as half a cosine.
 enum class DecayStyle { kConstant, kLinear, kCosine };
 
 /// Options keep slime's names; iterations are optimizer steps.

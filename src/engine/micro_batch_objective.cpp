@@ -121,7 +121,7 @@ TokenInput MicroBatchObjective::input(size_t row, float log_prob, float entropy)
                      log_prob, entropy);
 }
 
-/// Of rows [begin, begin + n): whole samples where a token's terms depend on them.
+/// Computes the terms of rows [begin, begin + n): of whole samples where these depend on them.
 void MicroBatchObjective::compute(size_t begin, size_t n, const Scores& scores) {
   const RowCoordinates at{tokens_.ids.data() + begin, tokens_.positions.data() + begin};
   std::vector<TokenInput> in;
@@ -141,7 +141,7 @@ void MicroBatchObjective::compute(size_t begin, size_t n, const Scores& scores) 
   keep_terms(begin, terms);
 }
 
-/// Of all tokens of the micro-batch's samples, wherever they were scored.
+/// Computes the terms of all tokens of the micro-batch's samples, wherever they were scored.
 void MicroBatchObjective::compute_whole(const Scores& own) {
   std::vector<TokenResult> mine;
   for (size_t r = 0; r < tokens_.size(); ++r)

@@ -17,7 +17,7 @@ struct ScoredTokens {
   size_t size() const { return sample.size(); }
 };
 
-/// Of samples [first, first + count), those that context-parallel rank `cp` of `size` scores.
+/// The tokens of samples [first, first + count) that context-parallel rank `cp` of `size` scores.
 ScoredTokens scored_tokens(std::span<const Sample> samples, size_t first, size_t count,
                            int64_t leaf, int cp, int size);
 
@@ -28,8 +28,8 @@ class MicroBatchObjective {
   MicroBatchObjective(const ModelContext& context, const StepConfig& config, const StepBatch& batch,
                       size_t first, size_t count, StepResult& out);
 
-  /// As LossGradient: called by head_backward for each group of leaves, between its forward and its
-  /// backward. Here is where the objective runs.
+  /// Called by head_backward, as its LossGradient, for each group of leaves between its forward and
+  /// its backward. Here is where the objective runs.
   void operator()(kernels::Range rows, const Scores& scores, std::span<float> c,
                   std::span<float> ce);
 

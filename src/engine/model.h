@@ -54,7 +54,7 @@ class Model {
   const float* weight(int parameter) const {
     return weights_.data() + parameters()[parameter].offset;
   }
-  /// Null where the architecture has no such parameter.
+  /// The parameter's weights; null where the architecture has no such parameter.
   const float* weight_or_null(int parameter) const {
     return parameter < 0 ? nullptr : weight(parameter);
   }

@@ -12,7 +12,7 @@ struct ModelContext {
   const Model& model;
   RotaryView rotary;
 
-  /// The same, watched by another sink; `watched` must outlive the result.
+  /// This context, watched by another sink; `watched` must outlive the result.
   ModelContext with(const Runtime& watched) const { return {watched, model, rotary}; }
 };
 

@@ -9,6 +9,7 @@
 
 namespace rlreplay::engine {
 
+/// How gradients are clipped and weights updated; the formulas stand in kernels/optimizer.h.
 struct OptimizerConfig {
   double beta1 = 0.9;
   double beta2 = 0.999;

@@ -19,6 +19,7 @@ namespace rlreplay::engine {
 template <class T>
 concept Plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>;
 
+/// Puts values one behind the other; of several of a type their number stands first.
 class Packer {
  public:
   template <Plain T>
@@ -73,7 +74,7 @@ class Unpacker {
     values.resize(count);
     if (count > 0) std::memcpy(static_cast<void*>(values.data()), from.data(), from.size());
   }
-  /// As many as there is room for.
+  /// Fills `values`. Errors: kInternal where another number of them was packed.
   template <Plain T>
   void take_into(std::span<T> values) {
     check(take<uint64_t>() == values.size(),

@@ -25,7 +25,8 @@ void copy_rows(Matrix<const float> from, Matrix<float> to) {
   }
 }
 
-/// Without a gap between its rows, as a collective wants it: itself, or a copy in `room`.
+/// The bytes of a matrix without gaps between its rows, as a collective wants them: its own, or
+/// those of a copy in `room`.
 std::span<const std::byte> packed(Matrix<const float> m, Buffer<float>& room) {
   if (m.stride != m.cols) {
     room.resize(static_cast<size_t>(m.rows * m.cols));
@@ -78,8 +79,7 @@ Matrix<const float> whole_stream(const Runtime& runtime, Matrix<const float> own
 }
 
 // Each rank computes one segment of every sum, and combine_segments adds them in the order of
-// ranks, as one rank alone adds its own: a collective that reduces would add in an order of its
-// own.
+// ranks, as one rank alone adds its own: a collective that reduces would add in another order.
 void row_parallel(const Runtime& runtime, Matrix<const float> x, const kernels::PackedWeight& w,
                   const kernels::DotOrder& order, Matrix<const float> residual, Matrix<float> y,
                   Range own) {

@@ -37,13 +37,13 @@ void row_parallel(const Runtime& runtime, kernels::Matrix<const float> x,
 kernels::Matrix<float> gather_columns(const Runtime& runtime, kernels::Matrix<const float> own,
                                       Buffer<float>& room);
 
-/// The same of an axis of `n` that is cut as evenly as it goes. Shapes: own [T, its part];
-/// result [T, n] in `room`.
+/// The ranks' columns side by side, of an axis of `n` that is cut as evenly as it goes. Shapes: own
+/// [T, its part]; result [T, n] in `room`. Not to be called with one rank of tp.
 kernels::Matrix<float> gather_axis(const Runtime& runtime, kernels::Matrix<const float> own,
                                    int64_t n, Buffer<float>& room);
 
-/// Rows of all context-parallel ranks in the order of positions. Shapes: own [T, n]; result [all,
-/// n].
+/// Rows of all context-parallel ranks in the order of positions.
+/// Shapes: own [T, n]; result [all rows, n] in `room`.
 kernels::Matrix<float> gather_context(const Runtime& runtime, const ContextRows& context,
                                       kernels::Matrix<const float> own, Buffer<float>& room);
 

@@ -244,7 +244,7 @@ class ProcessTeam : public RankTeam {
     }
   }
 
-  /// The same of what only reads the model: what came of each of `all`.
+  /// Lets all ranks share work that only reads the model, and returns what came of each of `all`.
   template <class Out, class In, class Order, class Own>
   std::vector<Out> read(WorkListener& listener, std::span<const In> all, const Order& order,
                         const Own& own) {

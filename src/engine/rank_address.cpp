@@ -135,8 +135,7 @@ bool wait_for(int fd, short events, int timeout_ms) {
   return n > 0;
 }
 
-/// Finishes a connection that was begun without waiting; false where it does not come about in
-/// time.
+/// Finishes a connection that was begun without waiting; false where it is not made in time.
 bool completes(const Descriptor& socket, int timeout_ms) {
   if (errno != EINPROGRESS || !wait_for(socket.get(), POLLOUT, timeout_ms)) return false;
   int status = 0;

@@ -17,12 +17,14 @@ std::string look_up_host(const std::string& host);
 std::string host_of(const std::string& address);
 std::string with_host(const std::string& address, const std::string& host);
 
+/// A socket at which other ranks may connect.
 struct RankListener {
   Descriptor socket;
   std::string address;  // with the port that it got
 };
 
-/// Listens at an address; port 0: any that is free. Nothing (an empty socket) where it is taken.
+/// Listens at an address; port 0: any that is free. Nothing (an empty socket) where it is taken, or
+/// may not be taken by this user.
 /// Errors: kUsage for a text that is no address; kEnvironment.
 RankListener listen_at(const std::string& address);
 

@@ -6,8 +6,8 @@
 
 namespace rlreplay::engine {
 
-/// What a frame between two ranks is part of: the same on both sides, or their calls do not go
-/// together.
+/// What a frame between two ranks is part of. Where it is another call than the one that the
+/// receiver makes, their calls do not go together.
 struct RankCall {
   enum class Kind : uint8_t { kGather, kSum, kMessage, kOrder, kPart };
   RankGroup group = RankGroup::kWorld;
@@ -17,9 +17,9 @@ struct RankCall {
 
 inline constexpr uint8_t kRankCallKinds = 5;
 
-/// What rank 0 orders, and what is answered.
+/// The orders of rank 0, and what is answered.
 inline constexpr RankCall kOrderCall{RankGroup::kWorld, RankCall::Kind::kOrder};
-/// What comes back of a part that was shown to rank 0.
+/// The elements of a part that was shown to rank 0, on their way back.
 inline constexpr RankCall kPartCall{RankGroup::kWorld, RankCall::Kind::kPart};
 
 /// "tp gather".

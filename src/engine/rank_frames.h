@@ -26,6 +26,7 @@ struct FrameHeader {
   static constexpr uint32_t kMagic = 0x6b6e6172;
 };
 
+/// A frame to be sent; one message to many ranks shares its bytes. Null: none follow the header.
 struct Frame {
   FrameHeader header;
   std::shared_ptr<const std::vector<std::byte>> bytes;

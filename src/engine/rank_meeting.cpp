@@ -54,7 +54,8 @@ int milliseconds_until(Clock::time_point until) {
   return static_cast<int>(std::max<int64_t>(0, left.count()));
 }
 
-/// For an answer: what is left, and no more for one that does not answer than others can spare.
+/// How many milliseconds to wait for an answer: those that are left, but no more for one that does
+/// not answer than others can spare.
 int answer_time(Clock::time_point until) { return std::min(kAnswerMs, milliseconds_until(until)); }
 
 std::string patience(const RankMeeting& m) {

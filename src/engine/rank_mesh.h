@@ -59,7 +59,7 @@ class RankMesh {
   using Listener = std::function<void(int from, std::span<const std::byte> note)>;
   [[nodiscard]] std::shared_ptr<void> listen(Listener listener);
 
-  /// Nothing where no rank has failed.
+  /// Errors: those of every call, where a rank has failed.
   void see_alive() const;
   /// Tells all ranks that this one has failed, unless another one had before.
   void fail(const Error& error);
@@ -88,7 +88,8 @@ class RankMesh {
   Error ended_error(int from, const RankCall& call) const;
   /// The failure, what this rank does, and what others were last heard to wait for.
   void throw_failure(const char* does, const RankCall& call) const;
-  /// With the lock. The others are told, those too that see the same.
+  /// Keeps the first failure, tells it to all ranks, those too that see the same, and wakes who
+  /// waits. With the lock.
   void fail_with(Failure failure);
 
   // Of the thread that moves bytes.

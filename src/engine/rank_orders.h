@@ -10,6 +10,7 @@
 /// What rank 0 tells the other processes to do, and what they answer.
 namespace rlreplay::engine {
 
+/// The orders of rank 0: the first value of a message, what is named here behind it.
 enum class RankOrder : uint8_t {
   kOpen,      // a model in a layout: RankOpening
   kGive,      // numbers of its part, then the steps taken
@@ -21,10 +22,11 @@ enum class RankOrder : uint8_t {
   kQuit,      // nothing is
 };
 
-/// What a rank tells while it works. After kPart it waits for the elements, which may come back
-/// changed.
+/// What a rank tells while it works. After kPart it waits for the elements, which come back from
+/// rank 0 as its sink has left them.
 enum class RankNote : uint8_t { kProgress, kRows, kWhole, kPart, kRestart };
 
+/// The model and layout of all orders up to kClose; `silence`: how long a rank may be silent.
 struct RankOpening {
   ModelConfig model;
   kernels::Rope rope = kernels::Rope::kHf;
@@ -57,6 +59,8 @@ struct RankScoring {
   int64_t micro_batch_size = 0;
 };
 
+/// `unpack` reads what `pack` of the same program has written, member for member.
+/// Errors: kInternal for a message that ends too early.
 Packer& pack(Packer& to, const RankOpening& opening);
 Packer& pack(Packer& to, const RankStep& step);
 Packer& pack(Packer& to, const StepResult& result);

@@ -39,11 +39,12 @@ class RemoteSink : public EventSink {
   const std::set<Event> wanted_, wanted_parts_;
 };
 
-/// Those of a model's events that are wanted.
+/// The events of a model that `wants` is true of.
 std::vector<Event> wanted_events(const ModelConfig& config,
                                  const std::function<bool(const Event&)>& wants);
 
-/// Shows what `rank` sent. Of a part the elements as the sink left them, which that rank waits for.
+/// Shows a sink what `rank` sent. Returns, of a part, the elements as the sink left them, which
+/// that rank waits for.
 [[nodiscard]] std::optional<std::vector<std::byte>> show_note(int rank,
                                                               std::span<const std::byte> note,
                                                               EventSink& sink);

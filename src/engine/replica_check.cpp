@@ -146,7 +146,7 @@ struct Element {
   T value{}, other{};
 };
 
-/// On the rank that holds another copy than `theirs`.
+/// The first element that differs; called on the rank whose copy is not the one of `theirs`.
 template <class T>
 Element<T> first_element(const Model& model, const Place& at, const T* mine,
                          std::span<const T> theirs) {

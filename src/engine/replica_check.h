@@ -35,7 +35,7 @@ std::string to_string(const ReplicaDifference& difference, const Layout& layout)
                                                             const Model& model, kernels::Range held,
                                                             const Gradients& gradients);
 
-/// The same of weights and moments, after the update.
+/// Compares weights and moments by digest, after the update. Every rank is told the same.
 [[nodiscard]] std::optional<ReplicaDifference> compare_state(const Runtime& runtime,
                                                              const Model& model,
                                                              const Moments& moments);

@@ -71,7 +71,7 @@ Drawn draw(const Runtime& runtime, VocabPass& vocab, std::span<const kernels::Dr
   return out;
 }
 
-/// What the last stage of a pipeline has drawn, to those before.
+/// Gives what the last stage of a pipeline has drawn to the stages before it.
 void share(const Runtime& runtime, size_t count, Drawn& drawn) {
   Group& pp = runtime.ranks->pp;
   const int last = pp.size() - 1;

@@ -17,6 +17,7 @@ struct Request {
   std::vector<int32_t> prompt;
 };
 
+/// How responses are generated; `slots` changes no token.
 struct RolloutConfig {
   SamplingConfig sampling;
   int64_t max_response = 256;

@@ -21,6 +21,7 @@ kernels::RopeConfig rope_config(const ModelConfig& config, kernels::Rope rope);
 kernels::RotaryTable make_rotary_table(const ModelConfig& config, kernels::Rope rope,
                                        int64_t positions, ThreadPool& pool);
 
+/// A view of a table, which must outlive it.
 inline RotaryView view(const kernels::RotaryTable& table) { return {table.cos(), table.sin()}; }
 
 }  // namespace rlreplay::engine

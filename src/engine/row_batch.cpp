@@ -12,8 +12,7 @@ namespace {
 using kernels::Range;
 
 /// Each context-parallel rank has two runs of every sample, one from either half, so that all
-/// attend to as much; `runs` says where its rows, one after the other, stand among those of whole
-/// samples.
+/// attend to as much; `runs` says where its rows stand among those of whole samples.
 ContextRows context_rows(std::span<const Sample* const> samples, int64_t leaf, int size) {
   ContextRows out;
   for (const Sample* s : samples) {

@@ -18,8 +18,7 @@ struct Chunk {
   std::span<const int32_t> tokens;
 };
 
-/// Rows [own, own + count) of a context-parallel rank, which stand at `whole` among the rows of
-/// all.
+/// Rows [own, own + count) of a context-parallel rank, which are rows of all from `whole` on.
 struct RowRunOfRank {
   int64_t own = 0;
   int64_t whole = 0;
@@ -55,9 +54,9 @@ struct RowBatch {
 /// Errors: kInternal where a chunk begins inside a leaf and `leaf` is not 0 (no gradients wanted).
 RowBatch make_row_batch(std::span<const Chunk> chunks, int64_t leaf);
 
-/// Of whole samples, or of what a context-parallel rank (`cp` of `size`) holds of them: two chunks
-/// a sample. `leaf` of 0: no gradients wanted; samples are then cut between leaves of the usual
-/// size.
+/// The batch of whole samples, or of what a context-parallel rank (`cp` of `size`) holds of them:
+/// two chunks a sample. `leaf` of 0: no gradients wanted; samples are then cut between leaves of
+/// the usual size.
 RowBatch batch_of_samples(std::span<const Sample* const> samples, int64_t leaf, int cp = 0,
                           int size = 1);
 

@@ -26,7 +26,7 @@ struct Runtime {
   const Ranks* ranks = nullptr;  // null: one rank does it all
   RankHost* host = nullptr;      // null: the ranks of a layout are threads
 
-  /// The same, watched by another sink.
+  /// This runtime, watched by another sink.
   Runtime with(EventSink* other) const { return {kernels, pool, other, ranks, host}; }
 
   /// The group that shares every matrix, a sample's tokens, the samples, the layers; null where it
@@ -49,14 +49,14 @@ struct Runtime {
     const Event event = key.event();
     if (sink->wants(event)) sink->rows(event, EventView::of(values), coordinates);
   }
-  /// The same of a parameter's tensor or a scalar.
+  /// Shows a parameter's tensor or a scalar to the sink, which may change it.
   template <class T>
   void emit_whole(const EventKey& key, kernels::Matrix<T> values) const {
     if (sink == nullptr) return;
     const Event event = key.event();
     if (sink->wants(event)) sink->whole(event, EventView::of(values));
   }
-  /// A rank's part of a parameter's tensor, which stands at `row` and `column` of the whole.
+  /// Shows a rank's part of a parameter's tensor, which stands at `row` and `column` of the whole.
   template <class T>
   void emit_part(const EventKey& key, kernels::Matrix<T> values, int64_t row,
                  int64_t column) const {

@@ -65,8 +65,7 @@ struct ShardTable {
 ShardTable shard_parameters(const ModelConfig& config, const Shard& shard, const RankPlace& place);
 
 /// Calls use(local, whole, count) for runs of elements of a rank's flat storage, inside of `held`,
-/// and where they stand in the whole one; with `owned` only for those that no other rank answers
-/// for.
+/// and where they stand in the whole one; with `owned` only for those that this rank answers for.
 template <class Use>
 void for_shard_runs(const ShardTable& shard, const ParameterTable& whole, kernels::Range held,
                     bool owned, const Use& use);

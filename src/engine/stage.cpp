@@ -105,8 +105,7 @@ std::vector<const Sample*> pointers_to(std::span<const Sample> samples) {
 }
 
 // The row of position p scores the token at p + 1, so the prompt's last row is the first one.
-// Leaves are runs of equal p / leaf: they follow positions, and are the same however a sample is
-// cut.
+// Leaves are runs of equal p / leaf: they follow positions, however a sample is cut.
 ScoredRows rows_to_score(std::span<const Sample* const> samples, const RowBatch& batch,
                          int64_t leaf) {
   ScoredRows out;

@@ -10,6 +10,7 @@
 
 namespace rlreplay::engine {
 
+/// How a micro-batch goes through a stage; `recompute` changes no bit.
 struct StageOptions {
   float temperature = 1;
   int64_t leaf = kernels::kTokenLeaf;  // tokens of a leaf
@@ -20,8 +21,8 @@ struct StageOptions {
 /// The embedding of a batch's rows: those that the rank holds of the stream. Shapes: out [S, C].
 void embed(const Runtime& runtime, const Model& model, const RowBatch& batch, Buffer<float>& out);
 
-/// What a stage of a pipeline begins with: embeddings, or what the stage before sends. Shapes: out
-/// [S, C].
+/// What a stage of a pipeline begins with: embeddings, or what the stage before sends.
+/// Shapes: out [S, C].
 void enter_stage(const Runtime& runtime, const Model& model, const RowBatch& batch,
                  Buffer<float>& out);
 
@@ -35,25 +36,24 @@ void final_norm(const Runtime& runtime, const Model& model, const RowBatch& batc
 /// A batch of neighbours, as the functions below take it.
 std::vector<const Sample*> pointers_to(std::span<const Sample> samples);
 
-/// The rows of a batch of samples that a response token follows. `samples` are the batch's in
-/// order.
+/// The rows that a response token follows, of a batch whose samples are `samples` in this order.
 ScoredRows rows_to_score(std::span<const Sample* const> samples, const RowBatch& batch,
                          int64_t leaf);
 
-/// A micro-batch in this rank's stage of the pipeline; without a pipeline the stage is the whole
-/// model.
-/// Between its forward and its backward other micro-batches may go through the stage.
+/// A micro-batch in this rank's stage of the pipeline, which is the whole model where there is no
+/// pipeline. Between its forward and its backward other micro-batches may go through the stage.
 class StageBatch {
  public:
   /// `samples` and what `context` points to must outlive it.
   StageBatch(const ModelContext& context, std::span<const Sample* const> samples,
              const StageOptions& options);
 
-  /// From the tokens, or from what the stage before sends, to what the next one receives.
+  /// Computes what the next stage receives, from the tokens or from what the stage before sends.
   void forward();
 
-  /// From the scores, which it returns, or from what the next stage sends, to what the one before
-  /// receives; adds to `gradients`. Only the last stage has scores, and asks `loss_gradient`.
+  /// Computes what the stage before receives, from the loss of the scores, which it returns, or
+  /// from what the next stage sends; adds to `gradients`. Only the last stage has scores, and it
+  /// alone asks `loss_gradient` for their gradient.
   Scores backward(const LossGradient& loss_gradient, Gradients& gradients);
 
  private:

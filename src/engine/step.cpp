@@ -33,7 +33,7 @@ class MicroBatchPass {
 
   void forward() { stage_.forward(); }
 
-  /// Only the last stage has scores, and so the objective.
+  /// The backward of a micro-batch. Only the last stage has scores, and so the objective.
   void backward(Gradients& gradients, StepResult& out) {
     if (!context_.model.shard().last) {
       stage_.backward({}, gradients);
@@ -122,7 +122,7 @@ std::string name_of(const Parameter& p, int64_t element) {
               found ? "sample " + std::to_string(found->sample) : p.name);
 }
 
-/// Which element it was, the same step in one rank says.
+/// Refuses a step of several ranks without naming an element: the same step in one rank names it.
 [[noreturn]] void refuse_in_ranks() {
   throw Error(ErrorCode::kCorrupt,
               "a contribution to a gradient is no finite number, or does not fit its exact sum");

@@ -29,13 +29,14 @@ struct TrainState {
                             : kernels::Range{0, model.parameters().elements}) {}
 };
 
+/// What one optimizer step computes. `micro_batch_size` changes no bit.
 struct StepConfig {
   ObjectiveConfig objective;
   StageOptions train;
   OptimizerConfig optimizer;
   double lr = 1e-6;
   int64_t micro_batch_size = 0;  // 0: all at once
-  /// Of the global batch, as the reducer counts them; none: those that its samples name.
+  /// Trajectories of the global batch, as the reducer counts them; none: as its samples name them.
   std::optional<int64_t> trajectories;
   /// Where the samples are a part of a batch whose weights and scale are kept.
   std::optional<HeldBatch> held = {};
@@ -43,6 +44,7 @@ struct StepConfig {
   std::function<void(int64_t finished)> progress;
 };
 
+/// What one optimizer step tells besides its events; a rank tells a part of it (see run_step).
 struct StepResult {
   Losses losses;
   double grad_norm = 0;  // before clipping

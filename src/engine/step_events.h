@@ -16,7 +16,7 @@ namespace rlreplay::engine {
 void emit_targets(const Runtime& runtime, std::span<TokenInput> tokens, bool reference,
                   bool rollout_log_probs, const RowCoordinates& coordinates);
 
-/// Its outputs, before c and ce go into the backward.
+/// The objective's outputs, one a token, before c and ce go into the backward.
 void emit_terms(const Runtime& runtime, std::span<TokenTerms> terms,
                 const RowCoordinates& coordinates);
 
@@ -26,6 +26,7 @@ void emit_scalar(const Runtime& runtime, Phase phase, Op op, std::string_view te
   runtime.emit_whole({phase, -1, op, tensor}, kernels::Matrix<T>(&value, 1, 1));
 }
 
+/// Shows the losses of the global batch, a scalar each; the sink may change them.
 void emit_losses(const Runtime& runtime, Losses& losses);
 
 /// Every parameter's exact sum.

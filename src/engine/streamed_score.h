@@ -17,6 +17,7 @@ namespace rlreplay::engine {
 using WeightReader =
     std::function<void(const Parameter& parameter, kernels::Range rows, std::span<float> out)>;
 
+/// How samples are scored. `block_bytes` and `micro_batch_tokens` bound memory and change no bit.
 struct StreamOptions {
   float temperature = 1;
   kernels::Rope rope = kernels::Rope::kHf;
@@ -39,7 +40,7 @@ struct StreamPlan {
 StreamPlan plan_stream(const ModelConfig& config, std::span<const Sample> samples,
                        const StreamOptions& options);
 
-/// What it will hold in memory; mapped files come on top.
+/// What score_streamed will hold in memory; mapped files come on top.
 MemoryEstimate estimate_memory(const ModelConfig& config, const StreamOptions& options,
                                const StreamPlan& plan);
 
@@ -49,7 +50,7 @@ struct StreamedScores {
   std::vector<Scores> rounded;
 };
 
-/// The same bits as Backend::score of the portable kernel set with the whole model in memory.
+/// Gives the bits of Backend::score on the portable kernel set with the whole model in memory.
 /// `progress` is told the passes that are done. Errors: as check_samples.
 StreamedScores score_streamed(const Runtime& runtime, const ModelConfig& config,
                               const WeightReader& read, std::span<const Sample> samples,

@@ -76,7 +76,7 @@ class World {
 
   std::string name(int rank) const { return rank_name(layout_, rank); }
 
-  /// After all ranks have ended. Errors: the first rank's.
+  /// Throws the error of the rank that failed first, if one has; called after all ranks have ended.
   void rethrow() const {
     if (error_) throw Error(*error_);
   }

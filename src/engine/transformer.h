@@ -26,11 +26,12 @@ Scores score_samples(const ModelContext& context, std::span<const Sample* const>
 Scores score(const ModelContext& context, std::span<const Sample* const> samples,
              float temperature);
 
-/// The same of each sample, `micro_batch_size` at a time (0: all). Only the last stage has any.
+/// Scores of each sample, `micro_batch_size` at a time (0: all). Only the last stage has any.
+/// Errors: as of `score`.
 std::vector<Scores> score_each(const ModelContext& context, std::span<const Sample> samples,
                                float temperature, int64_t micro_batch_size);
 
-/// Cuts what was scored of samples one after the other by sample.
+/// Appends to `out` the scores of each sample, of which `rows` has all, one sample after the other.
 void append_scores(std::span<const Sample> samples, const Scores& rows, std::vector<Scores>& out);
 
 }  // namespace rlreplay::engine

@@ -176,8 +176,7 @@ void VocabPass::restrict(std::span<const int32_t> labels, std::span<const Nucleu
   for (size_t k = 0; k < n; ++k) log_prob_[static_cast<size_t>(r.rows[k])] = r.log_prob[k];
 }
 
-/// Adds the log-probability's part of the gradient to the rows that have a nucleus, which hold the
-/// entropy's.
+/// Adds the log-probability's part of the gradient to the entropy's in rows that have a nucleus.
 void VocabPass::restricted_backward(std::span<const int32_t> labels, std::span<const float> c) {
   Restricted& r = restricted_;
   const auto count = static_cast<int64_t>(r.rows.size());

@@ -39,8 +39,8 @@ class VocabPass {
   /// Logits and their statistics for `rows` of hidden [T, C].
   void forward(kernels::Matrix<const float> hidden, std::span<const int64_t> rows);
 
-  /// Of every row the sum of exponentials and the entropy, which `first_not_finite` and `sample`
-  /// read, with the largest logit in the place of the label that nobody has drawn yet.
+  /// Computes of every row the sum of exponentials and the entropy, which `first_not_finite` and
+  /// `sample` read, with the largest logit in the place of the label that nobody has drawn yet.
   void sum_exponentials() { finish(max_.data()); }
 
   /// The first row with a logit, or a sum of exponentials, that is not finite; -1 if there is none.

@@ -37,7 +37,7 @@ struct NonFinite {
   friend bool operator==(const NonFinite&, const NonFinite&) = default;
 };
 
-/// Of the finite elements, in binary64.
+/// Statistics of the finite elements, in binary64.
 /// Order: a chain over each row's ascending elements, then a chain over the rows.
 /// Units: an exact sum's are multiples of 2^-S.
 struct Stats {
@@ -93,8 +93,9 @@ struct RecordOptions {
   bool stats = false;
   bool values = false;
 
-  /// Of tensors with a row per token from `tensors` on, of parameters with `ops`. Tensors with one
-  /// number per token have their values kept instead, token ids always.
+  /// Whether rows have digests: of tensors with a row per token from `tensors` on, of parameters
+  /// with `ops`. Instead of them, values are kept of tensors with one number per token, of token
+  /// ids always.
   [[nodiscard]] bool row_digests(Kind kind) const {
     return granularity == Granularity::kOps ||
            (granularity == Granularity::kTensors && is_per_token(kind));

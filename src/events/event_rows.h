@@ -22,6 +22,7 @@ std::vector<SampleShape> sample_shapes(std::span<const Sample> samples);
 /// they are generated (all but a sample's last), or of the response's.
 RowSet event_rows(const EventSpec& spec, std::span<const SampleShape> samples);
 
+/// The number of rows of all runs of a set.
 int64_t row_count(const RowSet& rows);
 
 /// The row at an index into a set; none outside of it.

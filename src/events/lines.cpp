@@ -28,7 +28,7 @@ Input weight(std::string_view tensor, At at = At::kHere) {
   return {Phase::kOptimizer, kWeight, tensor, kAll, at, kAlways, true};
 }
 
-/// With the output head's weight.
+/// Adds the output head's weight to inputs: lm_head's, or the embedding's where they are tied.
 Inputs with_head(Inputs inputs) {
   inputs.push_back(only(kUntied, weight("lm_head.weight", At::kNone)));
   inputs.push_back(only(kTied, weight("model.embed_tokens.weight", At::kNone)));
@@ -55,7 +55,7 @@ class Lines {
   void stream(Op op, std::string_view tensor, Width width, Inputs inputs, When when = kAlways) {
     add(op, tensor, kRows, width, kTensors, std::move(inputs), when);
   }
-  /// The same in binary64.
+  /// A number in binary64 a row, which `tensors` records too.
   void stream64(Op op, std::string_view tensor, Inputs inputs) {
     add(op, tensor, kRows64, kOne, kTensors, std::move(inputs));
   }

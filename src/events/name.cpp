@@ -110,7 +110,7 @@ Event parse(std::string_view all, std::string_view text) {
   return event;
 }
 
-/// Nothing where there is no such event: most names of another's table are met here.
+/// An event by its name; nothing where there is none, as for most names of others' tables.
 std::optional<Event> try_parse(std::string_view text) {
   if (std::ranges::count(text, '/') != 3) return std::nullopt;
   const std::string_view phase = text.substr(0, text.find('/'));

@@ -10,8 +10,7 @@
 namespace rlreplay::engine {
 
 /// Keeps digests of the events that it sees, and row digests, statistics and values where they are
-/// asked for. What it keeps does not depend on the order of samples, on micro-batches, packing or
-/// threads.
+/// asked for. What it keeps depends on no order of samples, micro-batches, packing or threads.
 class RecordingSink : public EventSink {
  public:
   /// `parameters` must outlive the sink; `leaf`: positions of a block of per-token scalars.

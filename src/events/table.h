@@ -98,10 +98,13 @@ const std::vector<EventSpec>& event_table();
 /// The line of an event, null where there is none.
 [[nodiscard]] const EventSpec* find_event(const Event& event);
 
+/// Whether an event of a kind has the shape of a parameter, or a row or element a token; what has
+/// neither is one value.
 [[nodiscard]] bool is_parameter(Kind kind);
 [[nodiscard]] bool is_per_token(Kind kind);
 DType dtype_of(Kind kind);
 
+/// The name on the command line and in dumps: "steps", "tensors", "ops".
 std::string_view name(Granularity granularity);
 
 /// The canonical order of events: by phase, then as they are computed, layers ascending and in the
@@ -126,7 +129,7 @@ struct ResolvedInput {
   bool before = false;
 };
 std::vector<ResolvedInput> event_inputs(const Event& event, int64_t layers);
-/// Of those, the ones that such a model has.
+/// The inputs of `event` that exist in such a model.
 std::vector<ResolvedInput> event_inputs(const Event& event, const ModelConfig& model);
 
 /// Elements of a row, by model.

@@ -44,7 +44,8 @@ bool has_compact(std::span<const Sample> samples) {
       samples, [&](const Sample& s) { return !seen.insert(trajectory_of(s)).second; });
 }
 
-/// By ascending ids. Under Miles the samples of a trajectory share one reward.
+/// The groups in which rewards count, by ascending group, their rewards by ascending sample. Under
+/// Miles the samples of a trajectory share one reward. Errors: kUsage where they do not.
 std::vector<Group> groups_of(const AdvantageConfig& config, std::span<const Sample> samples) {
   const Dialect dialect = config.dialect;
   const bool compact = dialect == Dialect::kSlime && has_compact(samples);
@@ -188,7 +189,7 @@ std::vector<double> gae(const AdvantageConfig& config, const Sample& s, double r
   return out;
 }
 
-/// Of one sample, before whitening: returns, and advantages.
+/// Adds one sample's returns and its advantages before whitening.
 void add_returns(const AdvantageConfig& config, const Sample& s, double reward,
                  const WideTargets& t, size_t rewarded, Returns& out) {
   std::vector<double> advantages = kl_penalties(config, s, t), returns;

@@ -9,6 +9,7 @@
 /// From rewards to per-token advantages, in binary64 on the host.
 namespace rlreplay::engine {
 
+/// From rewards to advantages (docs/numerics.md section 6).
 enum class Estimator {
   kGrpo,  // GSPO's and CISPO's too: they differ in the policy loss alone
   kReinforcePlusPlus,
@@ -17,6 +18,7 @@ enum class Estimator {
   kPolicyGradient
 };
 
+/// By which estimator, and in whose dialect, rewards become advantages.
 struct AdvantageConfig {
   Estimator estimator = Estimator::kGrpo;
   Dialect dialect = Dialect::kSlime;
@@ -83,7 +85,8 @@ void whiten(std::span<const Sample> samples, TokenValues& values);
 void set_advantages(const AdvantageConfig& config, std::span<const Sample> samples,
                     std::span<const double> rewards, std::span<SampleTargets> targets);
 
-/// The same from the samples' rewards. Errors: kUsage for one that is not finite, too.
+/// Sets targets[i].advantages from the samples' own rewards, which are shaped first. Errors: as
+/// above; kUsage for a reward that is no finite binary32.
 void set_advantages(const AdvantageConfig& config, std::span<const Sample> samples,
                     std::span<SampleTargets> targets);
 

@@ -21,8 +21,7 @@ struct Losses {
   double clip_fraction = 0;  // of the tokens that are clipped, x = 1
 };
 
-/// What a sum over all samples of a step reads of each: the part of a global batch that every rank
-/// knows.
+/// What sums over all samples of a step read of each: of a global batch, all that every rank knows.
 struct SampleHeader {
   uint64_t id = 0;
   bool has_trajectory = false;
@@ -53,7 +52,7 @@ double loss_weight(const ObjectiveConfig& config, const Sample& sample,
 TokenInput token_input(const Sample& sample, const SampleTargets& targets, double weight, size_t t,
                        float log_prob, float entropy);
 
-/// The same of all of a sample's response tokens.
+/// What the objective reads of all response tokens of a sample, in their order.
 std::vector<TokenInput> sample_input(const Sample& sample, const SampleTargets& targets,
                                      double weight, const Scores& scores);
 

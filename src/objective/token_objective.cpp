@@ -79,7 +79,7 @@ Policy policy_term(const ObjectiveConfig& config, const WideToken& t, const Sequ
   return clipped_policy(config, d, advantage);
 }
 
-/// The same after OPSM and the weight of truncated importance sampling.
+/// The policy loss of a token after OPSM and the weight of truncated importance sampling.
 Policy corrected_policy(const ObjectiveConfig& config, const WideToken& t, const SequenceTerms& s) {
   Policy out = policy_term(config, t, s);
   if (config.opsm_delta && policy_advantage(config.dialect, t.advantage) < 0 &&
@@ -95,7 +95,7 @@ Policy corrected_policy(const ObjectiveConfig& config, const WideToken& t, const
   return out;
 }
 
-/// Of low_var_kl, Miles takes a NaN as 0 and bounds all else, infinities too.
+/// The log-ratio of a KL. Of low_var_kl, Miles takes a NaN as 0 and bounds all other values.
 Clamped kl_log_ratio(KlType type, Dialect dialect, double d) {
   if (dialect == Dialect::kSlime || type != KlType::kLowVar) return {d, true};
   if (std::isnan(d)) return {0, false};

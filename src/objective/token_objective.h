@@ -29,6 +29,7 @@ struct Tis {
   double high = 2;
 };
 
+/// Which losses are summed up in a step, in whose dialect, and how their tokens are weighed.
 struct ObjectiveConfig {
   Dialect dialect = Dialect::kSlime;
   PolicyLoss policy_loss = PolicyLoss::kClip;
@@ -67,7 +68,7 @@ struct TokenNumbers {
 };
 using TokenInput = TokenNumbers<float>;
 
-/// Its terms, and what the log-probability's backward takes: c = -dL/dlog_prob,
+/// The terms of a response token, and what the log-probability's backward takes: c = -dL/dlog_prob,
 /// ce = entropy_coef w_t.
 struct TokenTerms {
   double ratio = 1;
@@ -85,11 +86,11 @@ struct SequenceTerms {
   double derivative = 0;  // GSPO's policy term by each unmasked log-probability
 };
 
-/// Of all response tokens of one sample, in their order. Zeros where nothing reads it.
+/// The terms of one sample, from all its response tokens in order; zeros where nothing reads them.
 /// Order: chains in binary64 over ascending unmasked tokens, then one division.
 SequenceTerms sequence_terms(const ObjectiveConfig& config, std::span<const TokenInput> sample);
 
-/// Derivatives at a kink are those of the side without the clip.
+/// The terms of one token. Derivatives at a kink are those of the side without the clip.
 /// Source: Schulman et al., Proximal policy optimization algorithms (2017): kClip. Zheng et al.,
 /// Group sequence policy optimization (2025): kSequence. MiniMax-M1 (2025): kCispo.
 /// Rounding: as written in token_objective.cpp, every operation once in binary64; c and ce once

@@ -12,6 +12,7 @@ namespace rlreplay::engine {
 
 using WideToken = TokenNumbers<double>;
 
+/// As the functions of the same names in token_objective.h.
 SequenceTerms sequence_terms(const ObjectiveConfig& config, std::span<const WideToken> sample);
 TokenTerms token_objective(const ObjectiveConfig& config, const WideToken& token,
                            const SequenceTerms& sequence);
@@ -26,6 +27,7 @@ void add(Losses& to, const TokenTerms& token, double entropy, double weight);
 struct WideTargets {
   std::vector<double> old_log_probs, ref_log_probs, values, teacher_log_probs, reverse_kl;
 };
+/// As compute_returns in advantage.h.
 Returns compute_returns(const AdvantageConfig& config, std::span<const Sample> samples,
                         std::span<const double> rewards, std::span<const WideTargets> targets,
                         std::span<const size_t> rewarded);

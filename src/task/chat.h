@@ -8,11 +8,13 @@
 
 namespace rlreplay {
 
+/// One message of a conversation. Templates know the roles system, user and assistant; ChatML, any.
 struct Message {
   std::string role;
   std::string content;
 };
 
+/// What a template is told besides the messages, by the names that Jinja templates have for it.
 struct ChatOptions {
   bool add_generation_prompt = true;  // end where the assistant's answer begins
   bool enable_thinking = true;        // Qwen3: false ends with an empty thought

@@ -14,7 +14,7 @@ struct Normalized {
   std::string default_system;
 };
 
-/// Without the branch for tools, which comes first and ends at an `else` of its own line.
+/// A template without its branch for tools, which comes first and ends at a line with `else`.
 std::string_view without_tools(std::string_view jinja) {
   constexpr std::string_view kSystemBegin = "{%- if tools %}", kElse = "\n{%- else %}\n";
   const size_t end = jinja.find(kElse);

@@ -35,6 +35,7 @@ struct DemoExample {
   size_t prompt_length = 0;
 };
 
+/// `prompt`: one of demo_prompt. The prompt's ids begin with that of <|start|>.
 DemoExample demo_example(const Tokenizer& tokenizer, const Prompt& prompt);
 
 }  // namespace rlreplay

@@ -76,8 +76,8 @@ void Pattern::split(std::string_view text, std::vector<std::string_view>& pieces
   const PCRE2_SIZE* span = pcre2_get_ovector_pointer(match.get());
   size_t done = 0;
   while (done < text.size()) {
-    // The text is well-formed: to check it again at each match would make a long text's cost
-    // quadratic.
+    // The text is well-formed; checking it again at each match would make a long text's cost grow
+    // by its square.
     const int found = pcre2_match(impl_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
                                   text.size(), done, PCRE2_NO_UTF_CHECK, match.get(), nullptr);
     if (found == PCRE2_ERROR_NOMATCH) break;

@@ -14,6 +14,7 @@
 
 namespace rlreplay {
 
+/// Where a line of a prompts file has its input and its label, and how long it may be.
 struct PromptOptions {
   /// Empty: the first of prompt_token_ids, messages, prompt, text, input, question that a line has.
   std::string input_key;
@@ -51,6 +52,7 @@ class PromptReader {
 [[nodiscard]] std::vector<Prompt> read_prompts(const std::string& path,
                                                const PromptOptions& options = {});
 
+/// How the input of a prompt becomes ids: ids are taken as they are, messages are rendered first.
 struct PromptEncoding {
   const Tokenizer* tokenizer = nullptr;
   const ChatTemplate* chat = nullptr;  // needed for messages only

@@ -18,6 +18,7 @@ struct RewardQuery {
   std::string_view where;  // of the prompt: path:line
 };
 
+/// Which reward judges, and by which command; the kinds are said at make_reward.
 struct RewardOptions {
   enum class Kind { kExact, kGsm8k, kCommand };
   Kind kind = Kind::kExact;

@@ -63,7 +63,8 @@ std::array<TokenId, 256> byte_ids_of(const Ids& words) {
   return byte_ids;
 }
 
-/// Those looked for in the text as it is, or those looked for after normalization.
+/// The added tokens that are looked for in the text as it is, or (`normalized`)
+/// after normalization.
 std::vector<AddedToken> select(const TokenizerSpec& spec, bool normalized) {
   std::vector<AddedToken> chosen;
   for (const auto& token : spec.added_tokens) {

@@ -16,7 +16,7 @@ at::Tensor to_tensor(const Array& array, Precision precision);
 /// Like to_tensor, as a leaf of the autograd graph: `grad()` is filled by `backward`.
 at::Tensor to_parameter(const Array& array, Precision precision);
 
-/// For ids and positions. Errors: also where a value is no integer.
+/// A tensor of int64, for ids and positions. Errors: as to_tensor; also for no integers.
 at::Tensor to_integers(const Array& array);
 
 /// Any strides, any dtype that a double holds. An undefined tensor gives no shape and no values.

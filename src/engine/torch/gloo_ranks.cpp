@@ -97,7 +97,7 @@ class GlooGroup : public Group {
   }
 
  private:
-  /// Its bytes live until they have gone.
+  /// A message on its way, whose bytes live until they have gone.
   struct Sent {
     at::Tensor bytes;
     c10::intrusive_ptr<c10d::Work> work;

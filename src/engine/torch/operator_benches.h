@@ -21,6 +21,7 @@ std::function<void()> linear_dw_bench(int64_t m, int64_t k, int64_t n);
 // `scaled_dot_product_attention`. Grouped heads are given by `enable_gqa` or by repeated keys and
 // values, whichever was faster in a trial.
 
+/// The shapes of an attention: heads of `size` elements.
 struct AttentionBench {
   std::vector<int64_t> lengths;  // samples, one call each
   int64_t heads = 1;
@@ -31,7 +32,7 @@ struct AttentionBench {
 /// Causal attention of whole samples; q, k, v [1, heads, T, D] are views of [T, heads, D].
 std::function<void()> attention_forward_bench(const AttentionBench& shape);
 
-/// The same and its gradients for q, k and v.
+/// Causal attention of whole samples, and its gradients for q, k and v.
 std::function<void()> attention_training_bench(const AttentionBench& shape);
 
 /// One query each of `batch` samples that have `keys` keys, in one call.

@@ -14,8 +14,10 @@ struct Array {
   std::vector<double> values;
 };
 
+/// The type in which an operator computes, and to which what it is given is rounded.
 enum class Precision { kFloat32, kFloat64 };
 
+/// Gradients are those for `dy`; `dbias` is empty without a bias.
 struct LinearResult {
   Array y;
   Array dx;
@@ -28,6 +30,7 @@ struct LinearResult {
 LinearResult linear(const Array& x, const Array& w, const Array& bias, const Array& dy,
                     Precision precision);
 
+/// `lse` is the log of the sum of exponentials of a query's scores; gradients are those for `dout`.
 struct AttentionResult {
   Array out;
   Array lse;
@@ -72,6 +75,7 @@ struct SwigluResult {
 /// silu(gate) up. Shapes: all [T, F].
 SwigluResult swiglu(const Array& gate, const Array& up, const Array& dout, Precision precision);
 
+/// `dlogits` is the gradient of the sum that log_prob names.
 struct LogProbResult {
   Array log_prob;
   Array entropy;

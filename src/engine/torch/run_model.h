@@ -11,10 +11,11 @@
 #include "src/engine/torch/operators.h"
 #include "src/objective/token_objective.h"
 
-/// The same model on stock ATen operators with autograd: an oracle in float64, a baseline and
+/// The engine's model on stock ATen operators with autograd: an oracle in float64, a baseline and
 /// something to compare with in float32.
 namespace rlreplay::aten {
 
+/// A model, its samples, and what the objective reads.
 struct ModelInput {
   const ModelConfig* config = nullptr;
   const ParameterTable* parameters = nullptr;
@@ -26,6 +27,7 @@ struct ModelInput {
   kernels::Rope rope = kernels::Rope::kExact;
 };
 
+/// Without targets losses are 0 and gradients empty.
 struct ModelOutput {
   std::vector<double> hidden;     // [T, C] after the final norm, samples one after the other
   std::vector<double> log_probs;  // per response token, samples one after the other
@@ -34,6 +36,7 @@ struct ModelOutput {
   std::vector<double> gradients;                           // flat, in the table's order
 };
 
+/// One forward of all samples at once and, with targets, the objective and its backward.
 ModelOutput run_model(const ModelInput& input, Precision precision);
 
 }  // namespace rlreplay::aten

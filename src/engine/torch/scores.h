@@ -10,7 +10,7 @@
 /// For the files of this folder alone.
 namespace rlreplay::aten {
 
-/// Of the response tokens of packed samples, one after the other: [N].
+/// The scores of response tokens of packed samples, one after the other: [N].
 struct RowScores {
   at::Tensor log_prob, entropy;
 };
