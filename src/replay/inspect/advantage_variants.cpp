@@ -9,7 +9,7 @@ using Variants = std::vector<ObjectiveVariant>;
 
 constexpr int64_t kMostRanks = 8;  // of context parallelism, that are tried
 
-/// The other choices of an option.
+/// Adds each of `choices` that the option has not.
 void add_choices(Variants& out, const S& from, std::string RunOptions::*field,
                  const std::string& name, std::initializer_list<const char*> choices,
                  const std::string& reason = {}) {
@@ -20,7 +20,7 @@ void add_choices(Variants& out, const S& from, std::string RunOptions::*field,
   }
 }
 
-/// What the dialects do otherwise from rewards to advantages, by quantity.
+/// Why the other dialect gives other numbers, for each quantity from rewards to advantages.
 std::map<std::string, std::string> dialect_reasons(const S& from) {
   const std::string shaping =
       "of a group without spread slime divides by 1e-6, Miles does not divide; Miles takes the "
@@ -37,6 +37,7 @@ std::map<std::string, std::string> dialect_reasons(const S& from) {
           {"reverse_kl", "Miles takes a reverse KL that its rollout computed as it is"}};
 }
 
+/// Adds shape_binary32.
 void add_shaping32(Variants& out) {
   out.push_back({"rewards shaped in binary32",
                  "slime and Miles take a group's mean in binary32: of rewards that lie close "
@@ -44,6 +45,7 @@ void add_shaping32(Variants& out) {
                  [](S& s) { s.shape_binary32 = true; }});
 }
 
+/// Adds other groups of rewards: all samples, those of a prompt, and consecutive ones by number.
 void add_groupings(Variants& out, const S& from, size_t samples) {
   if (from.grouping != Grouping::kWhole) {
     out.push_back({"one group of the whole rollout",
@@ -69,7 +71,7 @@ void add_groupings(Variants& out, const S& from, size_t samples) {
   }
 }
 
-/// Of the estimators that discount.
+/// Adds gamma for the estimators that discount, and lambda for GAE, at values that are in use.
 void add_discounts(Variants& out, const S& from) {
   const std::string& estimator = from.options.advantage_estimator;
   if (estimator != "ppo" && estimator != "reinforce_plus_plus") return;
@@ -87,7 +89,8 @@ void add_discounts(Variants& out, const S& from) {
   }
 }
 
-/// Where slime's GAE has the reward.
+/// Adds, under slime's GAE, the token at which the reward is added (reward_ranks), and reward_kl as
+/// what tokens were rewarded with (charged_kl).
 void add_reward_places(Variants& out, const S& from) {
   if (!is_slime(from)) return;
   for (int64_t ranks = 2; ranks <= kMostRanks; ++ranks) {
@@ -103,6 +106,8 @@ void add_reward_places(Variants& out, const S& from) {
                  [](S& s) { s.charged_kl = true; }});
 }
 
+/// Adds whitening, or none where the options have it, and its other statistics: of a step, in
+/// binary32, and of each rank of context parallelism.
 void add_whitening(Variants& out, const S& from) {
   add_flag(out, from, &RunOptions::normalize_advantages, "--normalize-advantages");
   out.push_back({"--normalize-advantages over each step",
@@ -154,7 +159,8 @@ void add_whitening(Variants& out, const S& from) {
   }
 }
 
-/// A KL in the reward where there is none: the estimate is the same with any coefficient.
+/// Adds a KL in the rewards where there is none. reward_kl, the estimate alone, is the same under
+/// any coefficient but 0, returns are not: so one setting names no coefficient.
 void add_kl_coefs(Variants& out, const S& from) {
   if (from.options.kl_coef != 0) return;
   out.push_back({"a --kl-coef other than 0", "which one the estimate itself does not say",

@@ -32,7 +32,7 @@ using format::TokenFloats;
 using format::TrainData;
 using format::UnitRecord;
 
-/// Nothing where the dump says nothing sound: audit_records tells that.
+/// recorded_config(), or nothing where the dump says nothing sound: audit_records tells that.
 std::optional<RecordedConfig> sound_config(const format::DumpReader& dump) {
   try {
     return recorded_config(dump);
@@ -154,7 +154,8 @@ class Auditor {
     }
   }
 
-  /// Of a captured run: a response that stopped ends with a stop id, any other with none.
+  /// Reports, of a captured run, a sample whose finish is not what its last token says: a response
+  /// that stopped ends with a stop id, any other with none.
   void check_finish(const RolloutData& data, size_t s) {
     if (!config_ || !data.finish || data.offsets[s] == data.offsets[s + 1]) return;
     const int32_t last = data.tokens[data.offsets[s + 1] - 1];
@@ -271,7 +272,7 @@ class Auditor {
   std::optional<RolloutData> data_;
 };
 
-/// Errors: FormatError where a rank's events of a rollout or a step lie in two units.
+/// Sees that a rank's events of a rollout or a step lie in one unit. Errors: FormatError.
 void check_event_units(const RecordedRun& run) {
   const auto check = [&](const char* kind, const std::string& group) {
     if (run.dump().find(kind, group).size() > 1) event_units(run.dump(), kind, group);

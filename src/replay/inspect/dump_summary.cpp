@@ -103,7 +103,7 @@ std::optional<GroupCounts> counts_of(const IndexedGroup& group) {
   return format::parse_counts(group.counts, place_of_counts(group));
 }
 
-/// Of a group with samples, from what its record counts.
+/// The numbers of a group with samples, as its record counts them.
 RolloutSummary counted_rollout(const GroupCounts& counts, const IndexedGroup& group) {
   const auto counted = [&](const std::optional<uint64_t>& number, const char* name) {
     return needed(number, name, group);
@@ -123,7 +123,7 @@ RolloutSummary counted_rollout(const GroupCounts& counts, const IndexedGroup& gr
   return made;
 }
 
-/// Of all groups in the order of their units that `wanted` is true of.
+/// The groups that `wanted` is true of, in the order of their units; those without samples apart.
 std::vector<RolloutSummary> summarize_samples(const DumpReader& dump,
                                               bool (*wanted)(const IndexedGroup&)) {
   std::vector<RolloutSummary> made;
@@ -159,7 +159,7 @@ StepSummary summarize(const DumpReader& dump, const UnitRecord& record,
   return made;
 }
 
-/// Of a rank's step, from what its record counts.
+/// The numbers of a rank's step, as its record counts them.
 StepSummary counted_step(const GroupCounts& counts, const IndexedGroup& group) {
   StepSummary made;
   made.id = group.name;

@@ -55,7 +55,7 @@ class RunCheck {
   }
 
  private:
-  /// What would end a replay is a finding.
+  /// Adds what `work` throws, where it would end a replay, to the problems; other errors go on.
   template <class Work>
   void guarded(Work work) {
     try {
@@ -129,7 +129,8 @@ class RunCheck {
     return format::read_whole_train(record_.dump(), step.group(), held);
   }
 
-  /// Of a step, a unit holds the tensors of its rank; of a rollout, of any rank.
+  /// Adds a problem where an event is not of `rank`, the unit's; without one, as of a rollout,
+  /// where it is of no rank of the run.
   void check_ranks(const StepEvents& events, std::optional<int64_t> rank) {
     const int64_t ranks = format::ranks_of(record_.dump().meta());
     for (const EventRecord& r : events.events) {

@@ -8,8 +8,7 @@ namespace rlreplay::replay {
 
 /// Holds the events of every rollout and step against one another and against the columns and
 /// scalars beside them: rows against samples, digests against row digests, values and columns,
-/// statistics against values. Those of a dump that does not say of which model they
-/// are cannot be checked.
+/// statistics against values. Events of a dump that names no model cannot be checked.
 [[nodiscard]] RecordFindings check_events(const RecordedRun& record, ThreadPool& pool);
 
 }  // namespace rlreplay::replay

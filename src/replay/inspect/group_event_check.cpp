@@ -30,7 +30,7 @@ struct ColumnValues {
   bool whole() const { return std::ranges::find(present, false) == present.end(); }
 };
 
-/// Nothing where the group has no such column, or a row is of no sample.
+/// The values of a column at rows; nothing where the group lacks it, or a row is of no sample.
 using Column = std::function<std::optional<ColumnValues>(const RowSet& rows)>;
 
 template <class T>

@@ -10,7 +10,7 @@
 namespace rlreplay::replay {
 namespace {
 
-/// Of samples, which `counts` is true of, those that lack a column of which others have values.
+/// Notes those samples, of which `counts` is true, that lack a column of which others have values.
 template <class Counts, class Has>
 void note_lacking(const std::string& column, std::span<const uint64_t> samples, Counts counts,
                   Has has, std::vector<std::string>& notes) {

@@ -7,6 +7,8 @@ namespace {
 using S = ObjectiveSetting;
 using Variants = std::vector<ObjectiveVariant>;
 
+/// Adds the other value of --use-tis. TIS weighs the old log-probabilities against the sampler's,
+/// and so goes without --use-rollout-logprobs, under which the two are the same.
 void add_tis(Variants& out, const S& from) {
   if (from.options.use_tis || !from.options.use_rollout_logprobs) {
     return add_flag(out, from, &RunOptions::use_tis, "--use-tis");
@@ -20,8 +22,8 @@ void add_tis(Variants& out, const S& from) {
                  {"--use-tis"}});
 }
 
-/// A KL in the loss: first whether there is one, then with which weight, which one in the rewards
-/// excludes.
+/// Adds settings of the KL in the total loss: whether there is one, which estimate it is, and its
+/// coefficient: only 0 where the rewards are charged with a KL.
 void add_kl_losses(Variants& out, const S& from) {
   const bool on = from.options.use_kl_loss;
   const auto add = [&](const std::string& name, const std::function<void(S&)>& apply) {
@@ -46,7 +48,7 @@ void add_kl_losses(Variants& out, const S& from) {
   }
 }
 
-/// Where in the policy's loss its recorded terms were taken.
+/// Adds the other early_term: policy_loss after OPSM and TIS, or before; nothing without either.
 void add_term(Variants& out, const S& from) {
   if (!from.options.use_tis && !from.options.use_opsm) return;
   const bool early = from.early_term;
@@ -56,7 +58,7 @@ void add_term(Variants& out, const S& from) {
                  [early](S& s) { s.early_term = !early; }});
 }
 
-/// The estimators that choose a policy loss; all others have grpo's.
+/// Adds an estimator for each other policy loss: grpo stands for all that clip each token's ratio.
 void add_policy_losses(Variants& out, const S& from) {
   const auto add = [&](const char* name, const char* reason) {
     if (from.options.advantage_estimator == name) return;

@@ -136,7 +136,7 @@ class Meter {
     made_.train_column += (made_.train_column.empty() ? "" : " and ") + name;
   }
 
-  /// Empty where they were not recorded.
+  /// The version of the weights that wrote each response token; empty where they were not recorded.
   std::vector<int64_t> versions(const RecordedRollout& rollout, const Sample& s) const {
     const auto row = rollout.rows.find(s.id);
     if (row == rollout.rows.end() || !rollout.data->versions) return {};
@@ -201,7 +201,7 @@ class Meter {
     merge_at_ = std::max<size_t>(kMergeAt, 2 * kept);
   }
 
-  /// Of nearest rank, as percentile() of src/base has it.
+  /// The least distance that `share` of all do not exceed: nearest rank, as percentile() takes it.
   double percentile(double share) const {
     int64_t all = 0, seen = 0;
     for (const Counted& known : distances_) all += known.second;

@@ -76,7 +76,7 @@ std::string worst_tokens(const Mismatch& m, const std::optional<Tokenizer>& toke
   return "\nworst tokens\n" + table.str();
 }
 
-/// Of samples whose sides may be taken over other ids.
+/// A note on samples whose two sides may be taken over different ids; empty without any.
 std::string nuclei_note(const Mismatch& m) {
   if (m.without_nuclei == 0) return {};
   const std::string text =

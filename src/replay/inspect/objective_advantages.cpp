@@ -101,8 +101,7 @@ class Training {
            " of its rollout have one";
   }
 
-  /// What the options refuse of the rewards is no end where these were recorded as they were
-  /// shaped.
+  /// Shapes the rewards. What the options refuse is noted, and no end: shaped ones may be recorded.
   void shape_rewards(AdvantageValues& out) const {
     try {
       shape(out);
@@ -165,7 +164,7 @@ class Training {
            config_.estimator == engine::Estimator::kPpo;
   }
 
-  /// By sample, the last response token that the first rank of context parallelism holds; beyond
+  /// The last response token that the first rank of context parallelism holds, by sample; beyond
   /// the response where it holds none.
   std::vector<size_t> rewarded_tokens() const {
     std::vector<size_t> out;
@@ -199,7 +198,7 @@ class Training {
     spread_not_finite(setting_, samples_, of, returns);
   }
 
-  /// Of the recorded teacher.
+  /// Adds the old log-probabilities less the recorded teacher's, where all samples have both.
   void add_reverse_kl(AdvantageValues& out) const {
     if (!has_teacher_) return;
     Columns reverse;
@@ -212,8 +211,9 @@ class Training {
     out.reverse_kl = std::move(reverse);
   }
 
-  /// But for GAE returns are the advantages before these are charged with the reverse KL and
-  /// whitened. Whether they were taken.
+  /// Takes the recorded returns for the advantages before whitening, and charges them with the
+  /// reverse KL where they are not charged yet. Returns whether it did: GAE's returns are no
+  /// advantages, and others may not have been recorded.
   bool take_recorded_returns(engine::TokenValues& advantages) const {
     if (config_.estimator == engine::Estimator::kPpo) return false;
     if (!is_recorded(&RecordedStep::returns)) return false;
@@ -241,7 +241,7 @@ class Training {
     });
   }
 
-  /// Of all samples of the steps in a row.
+  /// A recorded column of the samples of all steps in a row.
   engine::TokenValues recorded(TokenColumn RecordedStep::*column) const {
     engine::TokenValues out;
     for (const RecordedStep& step : rollout_.steps) {

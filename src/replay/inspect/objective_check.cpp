@@ -223,7 +223,7 @@ std::vector<Quantity> loss_quantities(const RecordedStep& step, const LossValues
   return out;
 }
 
-/// As a trainer keeps them, in binary32.
+/// The column of `count` samples from `first` on, rounded to binary32 as a trainer keeps it.
 TokenColumn part(const TokenColumn& column, size_t first, size_t count) {
   if (!column) return std::nullopt;
   const auto begin = column->begin() + static_cast<ptrdiff_t>(first);

@@ -10,6 +10,8 @@
 
 namespace rlreplay::replay {
 
+/// What a comparison of recorded with computed numbers gives: every bit is equal; other bits, all
+/// within the tolerance; one beyond it; nothing was recorded; an input was not recorded.
 enum class Verdict { kEqual, kRounding, kDifferent, kNotRecorded, kNoInput };
 /// "equal", "rounding", "different", "not recorded", "not computable".
 std::string_view to_string(Verdict verdict);
@@ -49,8 +51,8 @@ struct Explanation {
   std::vector<std::string> fails_in;           // other compared steps in which it does not hold
   int64_t steps_for = 0;      // in which it reproduces what differs, and breaks none of it
   int64_t steps_against = 0;  // in which the given options reproduce what it does not
-  /// Of all numbers of all steps, also those that it was not found for: which it reproduces and the
-  /// given options do not, less the others.
+  /// How many numbers of all steps it reproduces and the given options do not, less how many these
+  /// reproduce and it does not; numbers that it was not found for count too.
   int64_t mends = 0;
   bool of_losses = false;
   std::vector<std::string> judged;  // names
@@ -80,6 +82,7 @@ struct ObjectiveStep {
   [[nodiscard]] bool compared() const;  // whether anything was recorded to compare with
 };
 
+/// What recorded objectives are judged by, and whether settings are searched that explain more.
 struct ObjectiveOptions {
   ObjectiveSetting setting;
   /// The largest |a - b| / max(1, |a|) that counts as rounding; 0: every bit counts.
@@ -89,7 +92,7 @@ struct ObjectiveOptions {
   bool policy_loss_files = false;      // the dump keeps Miles' policy_loss_debug
 };
 
-/// All steps of one rollout.
+/// Judges all steps of one rollout, in order, and explains what differs where that is asked for.
 [[nodiscard]] std::vector<ObjectiveStep> check_objective(const RecordedRollout& rollout,
                                                          const ObjectiveOptions& options);
 

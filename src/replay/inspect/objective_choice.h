@@ -26,13 +26,13 @@ void add_rival(const Explanation& of_losses, const std::vector<Quantity>& from,
 void count_evidence(const std::vector<Quantity>& from, const std::vector<Quantity>& now,
                     Explanation& explanation);
 
-/// Each explanation and its rivals.
+/// Calls `take` with each explanation of each step, then with its rivals.
 void for_each_explanation(std::vector<ObjectiveStep>& steps,
                           const std::function<void(Explanation&)>& take);
 
-/// Of each explanation, its rivals and those of other steps that hold in its step and explain as
-/// much of it, the one that holds in most steps takes the place, and of those the one that mends
-/// most in all of them. What fits by chance is left out.
+/// Chooses among each explanation, its rivals and those of other steps that hold in its step and
+/// explain as much of it the one that holds in most steps, and of those the one that mends most in
+/// all of them. It takes the explanation's place; what fits by chance is left out.
 void choose_explanations(std::vector<ObjectiveStep>& steps);
 
 }  // namespace rlreplay::replay

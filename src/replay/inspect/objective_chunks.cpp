@@ -21,7 +21,8 @@ std::vector<size_t> summed_tokens(const engine::AdvantageConfig& config, const S
   return out;
 }
 
-/// Of GAE's values, its own and the next one.
+/// Whether the critic's values that GAE reads at the first token of `from` are finite: the token's
+/// own and the next one's. True where there are no values.
 bool has_finite_values(const SummedSample& of, std::span<const size_t> from) {
   return of.values.empty() ||
          std::ranges::all_of(from.first(std::min<size_t>(2, from.size())),

@@ -23,7 +23,7 @@ struct LossInputs {
   bool whole = true;        // of every sample, with advantages
 };
 
-/// Of one sample of a step, its columns as tokens.
+/// The columns of one sample of a step, put together token by token.
 class SampleColumns {
  public:
   SampleColumns(const Sample& sample, size_t place)
@@ -76,7 +76,7 @@ LossInputs loss_inputs(const RecordedStep& step, const TokenColumn& advantages,
   return in;
 }
 
-/// What the policy's recorded terms are of.
+/// The configuration of the recorded policy_loss: without TIS and OPSM where it is an early term.
 engine::ObjectiveConfig term_config(engine::ObjectiveConfig config, bool early) {
   if (early) {
     config.tis.reset();
@@ -137,8 +137,8 @@ engine::Losses losses_of(const engine::ObjectiveConfig& config, const LossInputs
   return out;
 }
 
-/// Of the tokens of a sample alone: no weight of the batch enters. Miles writes the terms of a
-/// masked token as those of an advantage of 0; slime computes them.
+/// Adds policy_loss and policy_kl of each token of a sample, without its weight in the batch. Miles
+/// writes the terms of a masked token as those of an advantage of 0; slime computes them.
 void add_terms(const engine::ObjectiveConfig& config, const LossInputs& in, size_t i,
                bool masked_nan, LossValues& out) {
   const engine::SequenceTerms sequence = sequence_of(config, in.tokens[i], masked_nan);
@@ -216,7 +216,8 @@ std::vector<double> weights(engine::Reducer reducer, const RecordedRollout& roll
   return out;
 }
 
-/// Of a critic's value. One that did not move is not clipped.
+/// Whether a critic's value moved so nearly by `clip` that binary32 may clip it or not. One that
+/// did not move is not clipped.
 bool is_at_bound(double clip, double value, double old_value) {
   const double moved = std::abs(value - old_value);
   const double size = std::max(clip, std::abs(old_value));

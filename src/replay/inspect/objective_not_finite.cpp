@@ -26,7 +26,7 @@ bool reads_values(const RunOptions& o) { return o.advantage_estimator == "ppo"; 
 bool reads_kl(const RunOptions& o) { return advantage_config(o).reads_kl(); }
 bool reads_entropy(const RunOptions& o) { return !is_miles(o) || o.entropy_coef != 0; }
 
-/// In the order in which a step computes them.
+/// The columns of a step in the order in which it computes them, each with when it is read.
 constexpr ReadColumn kReadColumns[] = {
     {"rollout_log_probs", &RecordedStep::rollout_log_probs, reads_rollout},
     {"old_log_probs", &RecordedStep::old_log_probs, reads_old},
@@ -83,7 +83,7 @@ std::string find_not_finite(const RecordedStep& step, const ReadColumn& named, c
   return at.empty() ? at : std::string(named.name) + at + " (" + not_finite_text(found) + ")";
 }
 
-/// Of a ratio that binary32 cannot hold.
+/// Where the first ratio is that binary32 cannot hold; empty without one.
 std::string large_ratio(const RecordedStep& step) {
   const TokenColumn &now = step.log_probs, &old = step.old_log_probs;
   if (!now || !old) return {};
@@ -100,8 +100,7 @@ bool masked_counts(const ReadColumn& named, const RunOptions& o) {
   return !is_miles(o) || sums;
 }
 
-/// The first of the columns that are read, else, where a number that was compared is not finite, of
-/// these.
+/// Where the first number is not finite in columns that are read, else in those that are compared.
 std::string first_of_columns(const RecordedStep& step, const RunOptions& options) {
   for (const bool read : {true, false}) {
     for (const ReadColumn& named : kReadColumns) {

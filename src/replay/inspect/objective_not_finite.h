@@ -7,8 +7,8 @@
 
 namespace rlreplay::replay {
 
-/// Of a step that recorded a NaN or an infinity: where the first of them enters, in the order in
-/// which a step computes, of what it reads under the options; empty for any other.
+/// Where the first NaN or infinity of a step enters, in the order in which a step computes, of what
+/// it reads under the options; empty for a step that recorded none.
 std::string first_not_finite(const RecordedStep& step, std::span<const Quantity> quantities,
                              const ObjectiveSetting& setting);
 

@@ -12,6 +12,7 @@
 /// What the replay of an objective is made of (objective_replay.h).
 namespace rlreplay::replay {
 
+/// A number as binary32 holds it.
 inline double rounded(double x) { return static_cast<float>(x); }
 
 /// How far sums of many numbers in binary32 lie from the exact ones, of their size.
@@ -28,9 +29,9 @@ std::map<uint64_t, double> shaped_by_id(const RecordedRollout& rollout,
 struct SummedSample {
   std::span<const double> kl, values;
 };
-/// Sets the returns and advantages to NaN that a term that is not finite makes NaN in the
-/// frameworks' sums, REINFORCE++'s of slime and GAE's of both. Of all samples of a rollout: those
-/// of several ranks are summed as if one had them.
+/// Sets those returns and advantages to NaN that a term which is not finite makes NaN in the sums
+/// of slime's REINFORCE++ and of both frameworks' GAE; others stay as they are. `samples`: all of
+/// the rollout, those of several ranks as if one summed them.
 void spread_not_finite(const ObjectiveSetting& setting, std::span<const Sample> samples,
                        std::span<const SummedSample> of, engine::Returns& returns);
 
@@ -42,6 +43,7 @@ struct WhitenedBatch {
   std::optional<engine::TokenValues> recorded;  // advantages of all samples
 };
 
+/// Whitens `values`, of the batch's samples, in the way of the setting (Whitening).
 /// Errors: those of engine::whiten.
 void whiten_as(const ObjectiveSetting& setting, const WhitenedBatch& batch,
                engine::TokenValues& values);

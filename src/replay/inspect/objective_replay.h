@@ -12,14 +12,14 @@
 /// no model is needed.
 namespace rlreplay::replay {
 
-/// From rewards to advantages, of one rollout. Each stage takes what was recorded of the one before
-/// it where that is there, else what was computed, so that one difference does not hide the next.
-/// What cannot be computed is absent, and a text says why.
+/// What a rollout's objective is from rewards to advantages. Each stage takes what was recorded of
+/// the one before it where that is there, else what was computed, so that one difference does not
+/// hide the next. What cannot be computed is absent, and a text says why.
 struct AdvantageValues {
   std::optional<std::vector<double>> shaped;        // rewards, of the steps' samples in a row
   TokenColumn kl, returns, reverse_kl, advantages;  // of the steps' samples in a row
-  /// Of the returns above, where `advantages` are of recorded ones: one false return changes these
-  /// of every token that is whitened with it.
+  /// The advantages of the returns above, where `advantages` are of recorded ones: one false return
+  /// changes these of every token that is whitened with it.
   TokenColumn own_advantages;
   std::string missing_rewards, missing;  // of the shaped rewards; of all that follows from them
   bool refuses_rewards = false;          // the options take no such rewards: others may
@@ -39,7 +39,7 @@ struct ClipBorder {
   }
 };
 
-/// From log-probabilities to losses, of one step.
+/// What a step's objective is from log-probabilities to losses.
 struct LossValues {
   TokenColumn policy_kl, policy_loss;  // of the samples whose inputs were recorded
   std::optional<engine::Losses> losses;

@@ -194,7 +194,7 @@ std::string findings(const ObjectiveStep& step, std::set<std::string>& open) {
   return out;
 }
 
-/// Why what was not found may be there.
+/// What the search did not try, so that an explanation may be there; empty where it tried all.
 std::string left_out(const Untried& untried) {
   std::vector<std::string> out;
   if (untried.pairs) out.emplace_back("two at a time (of many tokens only those that help are)");

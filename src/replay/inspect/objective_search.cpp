@@ -86,10 +86,10 @@ class Search {
     }
   }
 
-  /// One variant away, or two, or three that each help, all findings; else the setting that
-  /// reproduces most of them, one or two away. Without `all_pairs` only those are tried whose
-  /// variants each help alone. What was left out of a search that did not find all is added to
-  /// `untried`.
+  /// Searches a setting that reproduces all findings: one variant away, or two, or three that each
+  /// help; else the one that reproduces most of them, one or two away. Without `all_pairs` only
+  /// those pairs are tried whose variants each help alone. `untried` is set where it found none of
+  /// all findings and left some out.
   std::optional<Explanation> run(const Variants& variants, bool all_pairs, Untried& untried) {
     if (findings_.empty()) return std::nullopt;
     for (const ObjectiveVariant& one : variants) {
@@ -111,7 +111,8 @@ class Search {
   }
 
  private:
-  /// Until one reproduces all findings; false where there are more than `most`.
+  /// Tries two variants at a time until two reproduce all findings; false where there are more than
+  /// `most` such pairs.
   bool try_pairs(const std::vector<const ObjectiveVariant*>& of, size_t most) {
     size_t tried = 0;
     for (size_t i = 0; i < of.size(); ++i) {
@@ -123,7 +124,8 @@ class Search {
     return true;
   }
 
-  /// The same of the variants that help: see note().
+  /// Tries three variants at a time of those that help (see note()), until three reproduce all
+  /// findings; false where there are more than `kMostHelpful` such threes.
   bool try_triples() {
     const std::vector<const ObjectiveVariant*> of(helpful_.begin(), helpful_.end());
     size_t tried = 0;
@@ -153,7 +155,8 @@ class Search {
 
   bool is_complete() const { return best_ && best_->left.empty(); }
 
-  /// Of numbers none of which is finite, as recorded, nothing is compared: any NaN is another's.
+  /// Whether one of the quantities has a finite recorded number, or was refused by the options.
+  /// NaNs alone, when they are reproduced, say nothing: one equals any other.
   bool has_finite(const std::vector<std::string>& found) const {
     return std::ranges::any_of(found, [&](const std::string& name) {
       const auto q = std::ranges::find(from_, name, &Quantity::name);

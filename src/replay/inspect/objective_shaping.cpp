@@ -7,7 +7,7 @@
 namespace rlreplay::replay {
 namespace {
 
-/// As the trainer shaped them, by sample.
+/// The rewards as the trainer shaped them, by sample id; those that were recorded.
 std::map<uint64_t, double> recorded_rewards(const RecordedRollout& rollout) {
   std::map<uint64_t, double> out;
   for (const RecordedStep& step : rollout.steps) {

@@ -11,7 +11,7 @@
 /// Other settings of an objective, which may explain what was recorded.
 namespace rlreplay::replay {
 
-/// One other way of computing the same, and why a run may have gone it.
+/// A change of an ObjectiveSetting, and why a run may have been computed so.
 struct ObjectiveVariant {
   std::string name;    // a flag where there is one: "--dialect miles"
   std::string reason;  // empty where the flag says it
@@ -24,23 +24,25 @@ struct ObjectiveVariant {
 /// The reason of recorded_variants().
 constexpr std::string_view kAsRecorded = "as the dump recorded it";
 
-/// Before an estimator's name in a setting.
+/// What stands before an estimator's name in a setting.
 inline const std::string kEstimatorSetting = "--advantage-estimator ";
 
-/// Options of the objective that a record has otherwise than `from`, as it has them: one by one,
-/// and, of more than two, all together.
+/// The options of the objective that `recorded` has otherwise than `from`: each set alone as
+/// recorded and, of more than two, all of them together.
 std::vector<ObjectiveVariant> recorded_variants(const ObjectiveSetting& from,
                                                 const RunOptions& recorded);
 
-/// What may lie between rewards and advantages, other than `from` has it. `samples` of the rollout,
-/// none of which may be known; `masked_nan`: the first masked token that is not finite, if any.
+/// Changes of `from` that may give other shaped rewards, reward_kl, returns, reverse_kl or
+/// advantages. `samples`: how many the rollout has, whose divisors are tried as sizes of groups.
+/// `masked_nan`: first_masked_not_finite, empty without one.
 std::vector<ObjectiveVariant> advantage_variants(const ObjectiveSetting& from, size_t samples,
                                                  const std::string& masked_nan);
 
-/// "--a and without --b": what is left out comes last, so that it leaves out no more.
+/// "--a and without --b": names with "without" come last, or what follows would seem left out too.
 std::string joined_settings(std::vector<std::string> names);
 
-/// What may lie between log-probabilities and losses.
+/// Changes of `from` that may give another policy_loss or policy_kl of a token, another loss or
+/// clip fraction. `masked_nan` as above.
 std::vector<ObjectiveVariant> loss_variants(const ObjectiveSetting& from,
                                             const std::string& masked_nan);
 

@@ -36,8 +36,8 @@ class Whitener {
   }
 
  private:
-  /// The frameworks sum values times their mask: of one that is masked and not finite all become
-  /// NaN.
+  /// Sets all values to NaN where a masked one is not finite, as frameworks do, which sum values
+  /// times their mask. Returns whether it did; only under masked_nan.
   bool spreads_nan(std::span<const Sample> samples, engine::TokenValues& values) const {
     bool found = false;
     for (size_t i = 0; setting_.masked_nan && i < samples.size(); ++i) {
@@ -55,8 +55,8 @@ class Whitener {
     }
   }
 
-  /// With the mean and the scale that the recorded advantages imply, where these lie as near the
-  /// exact ones as sums in binary32 do. Otherwise false, and nothing is changed.
+  /// Whitens by the mean and the scale that the recorded advantages imply, where these lie as near
+  /// to the exact ones as sums in binary32 do. Otherwise false, and nothing is changed.
   bool whiten_as_recorded(engine::TokenValues& values) const {
     if (!batch_.recorded) return false;
     const Moments of = moments(values, *batch_.recorded);
@@ -97,7 +97,7 @@ class Whitener {
     return std::ranges::all_of(made, [](double x) { return rounded(x) == x; });
   }
 
-  /// Of unmasked tokens: a column x, and what it became.
+  /// Moments of a column over its unmasked tokens, and of what it became (`image`).
   struct Moments {
     double mean = 0, image = 0, variance = 0, covariance = 0;
     double deviation() const { return std::sqrt(variance); }

@@ -97,7 +97,7 @@ std::optional<size_t> other_log_prob(const std::vector<double>& copy,
   return std::nullopt;
 }
 
-/// That one side has a sample's log-probabilities, and the other has those of other samples alone.
+/// The problem that one side has a sample's log-probabilities, and the other has only others'.
 RecordProblem one_sided_log_probs(const RecordedStep& step, const Sample& sample, bool trained,
                                   int64_t rollout) {
   const std::string numbers = " has " + counted(sample.loss_mask.size(), "number") + " of it";
@@ -109,7 +109,7 @@ RecordProblem one_sided_log_probs(const RecordedStep& step, const Sample& sample
           sample.id};
 }
 
-/// What the trainer repeats of the sampler's.
+/// Holds the sampler's log-probabilities that a step repeats against the rollout's own.
 void check_log_probs(const RecordedRollout& rollout, RecordProblems& problems) {
   if (!rollout.data || !rollout.data->log_probs) return;
   const format::RolloutData& data = *rollout.data;
@@ -178,7 +178,7 @@ std::vector<std::string> other_masks(const RecordedRollout& rollout, bool ones) 
   return out;
 }
 
-/// Of an imported rollout, samples that were not taken out of training and that no step trains on.
+/// A sentence on samples that were not taken out of training and no step trains on; else empty.
 std::string untrained_of(const RecordedRollout& rollout) {
   if (rollout.trained.empty() || !rollout.data) return "";
   const std::string found =
@@ -186,8 +186,8 @@ std::string untrained_of(const RecordedRollout& rollout) {
   return found.empty() ? "" : "training on " + found;
 }
 
-/// Of a framework's rollout whose rewards are dicts: which number the trainer took of them is an
-/// option of its.
+/// A sentence on the rewards of a framework's rollout, where they are dicts: an option of the
+/// trainer says which number it took. Empty for others.
 std::string unjudged_rewards(const RecordedRun& run, const RecordedRollout& rollout) {
   const bool dicts = rollout.data && rollout.data->reward_components &&
                      std::ranges::none_of(rollout.fields, &RecordedFields::reward);

@@ -15,7 +15,7 @@ namespace {
 // Log-probabilities of 0.5, 0.1 and 0.01.
 constexpr double kLikely = -0.693, kUnlikely = -2.303, kRare = -4.605;
 
-/// Nothing: as it is.
+/// The colour of a token by its log-probability; nothing for a likely one, shown uncoloured.
 std::optional<Colour> colour_of(double log_prob) {
   if (!(log_prob < kLikely))
     return std::isnan(log_prob) ? std::optional(Colour::kRed) : std::nullopt;

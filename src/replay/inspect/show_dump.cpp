@@ -33,7 +33,7 @@ std::string step_group(const std::string& text) {
   return step->group();
 }
 
-/// Errors: kUsage with what there is.
+/// Sees that the dump has a rollout. Errors: kUsage with those that there are.
 void check_rollout(const DumpReader& dump, int64_t rollout) {
   std::set<uint64_t> there;
   for (const UnitRecord& unit : dump.units()) {
@@ -161,7 +161,8 @@ void elements(DType dtype, std::span<const std::byte> bytes, Use use) {
   }
 }
 
-/// Errors: kUsage where the first step has the tensor that a rollout has not.
+/// Says which step to name, where the first that has the tensor is found: it was asked of a
+/// rollout, which has none. Errors: kUsage, naming that step.
 void name_step(const DumpReader& dump, const ShowOptions& options) {
   for (const UnitRecord& record : dump.units()) {
     if (format::kind_of(record.path) != "train") continue;
@@ -231,7 +232,7 @@ std::string tensor(const DumpReader& dump, const format::UnitReader& unit,
   return out + line + "\n";
 }
 
-/// Of each unit that has it.
+/// The tensor that is asked for, as each unit of the group holds it.
 std::string tensor(const DumpReader& dump, const ShowOptions& options) {
   std::string group, out;
   const auto units = find_units(dump, options, group);

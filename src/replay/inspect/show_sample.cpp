@@ -168,7 +168,7 @@ class SampleView {
                a.values, b.values);
   }
 
-  /// Of a step that several ranks recorded: "0, 1".
+  /// The ranks that recorded a step, as text: "0, 1".
   static std::string ranks_text(const std::set<int64_t>& ranks) {
     std::string out;
     for (const int64_t rank : ranks) out += (out.empty() ? "" : ", ") + std::to_string(rank);
@@ -240,7 +240,7 @@ class SampleView {
     return out + "\n" + rows.str() + more;
   }
 
-  /// Where the trainer masked tokens that the rollout does not.
+  /// The lines of masks that a trainer has otherwise than the rollout; empty where all are alike.
   std::string removed_text() const {
     std::string out;
     for (const Named& field : fields_) {
@@ -266,7 +266,7 @@ class SampleView {
     return out.empty() ? "[]" : out + "]";
   }
 
-  /// Of a field that is one of the whole sample.
+  /// The value of a field that has one for the whole sample, as text.
   std::string value_text(const Named& field) const {
     if (field.name == "reward_components") return components_text(field);
     if (field.name == "removed") return removed_value(field);
@@ -307,8 +307,8 @@ class SampleView {
     return false;
   }
 
-  /// As many per-token fields as fit; the trainer's copies of what the rollout says are left out.
-  /// `more`: the names of those that do not fit.
+  /// The per-token fields that fit into a line, without the trainer's copies of what the rollout
+  /// says. `more`: the names of those that do not fit.
   std::vector<const Named*> token_columns(std::string& more) const {
     std::vector<const Named*> columns;
     size_t width = options_.token_text ? 22 : 8;

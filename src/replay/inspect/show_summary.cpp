@@ -90,7 +90,7 @@ std::string first_of(const std::vector<std::string>& names, size_t width) {
 
 constexpr char kContentInParts[] = "of parts in several units: rlreplay verify computes it";
 
-/// Of which dump the numbers below are, and how it was made.
+/// The first lines: which dump the numbers below are of, and how it was made.
 std::string head(const DumpReader& dump) {
   const uint64_t bytes = dump.units().index().stored_bytes();
   const auto content = recorded_content_root(dump);

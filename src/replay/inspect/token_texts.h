@@ -8,9 +8,8 @@
 
 namespace rlreplay::replay {
 
-/// The tokenizer of a dump: that of `model` (a folder with tokenizer.json, or "demo"), else that of
-/// the model that a dump of ours was made with, where it is still there. Nothing where none is
-/// known.
+/// The tokenizer of `model` (a folder with tokenizer.json, or "demo"), else that of the model that
+/// a native dump was made with, where it is still there; nothing where neither is known.
 /// Errors: kIncomplete for a `model` without one, else as Tokenizer::read.
 [[nodiscard]] std::optional<Tokenizer> find_tokenizer(const RecordedRun& run,
                                                       const std::string& model);

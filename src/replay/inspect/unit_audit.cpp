@@ -29,7 +29,7 @@ std::vector<StepId> steps_of(const format::DumpReader& dump) {
   return out;
 }
 
-/// Of a dump that holds no options: rollouts against steps.
+/// Holds the rollouts of a dump without options against its steps, for want of a plan.
 void audit_run(const format::DumpReader& dump, std::vector<Problem>& problems) {
   std::set<int64_t> generated, trained;
   for (const UnitRecord& unit : dump.units()) {

@@ -26,7 +26,7 @@ struct VerifiedDump {
   std::vector<VerifyProblem> problems;
   std::vector<std::string> not_checked;  // a sentence each
   std::vector<std::string> unended;      // writers whose journals have no end
-  std::string unended_text;              // the same for people, where there are several writers
+  std::string unended_text;              // those for people, where there are several writers
   std::optional<Hash> content;
   bool damaged = false;                      // stored bytes are not those that were written
   bool complete = false;                     // nothing is missing
@@ -40,7 +40,7 @@ struct VerifiedDump {
 /// How far a check goes: records alone, all stored bytes, or every value and what it means.
 enum class VerifyDepth { kQuick, kBytes, kDeep };
 
-/// Errors: as format::verify.
+/// Checks a native dump as far as `depth` says. Errors: as format::verify.
 [[nodiscard]] VerifiedDump verify_dump(const std::string& path, VerifyDepth depth);
 
 /// What is known of files that are no dump of ours.
@@ -78,7 +78,8 @@ struct VerifiedFiles {
 /// What no reader gets past. A usage error here is of files that are no one run.
 [[nodiscard]] VerifyProblem unreadable_problem(const Error& error, const std::string& path);
 
-/// Of the file or folder `path`, or of a file below it that a problem names by its whole path.
+/// Adds the problems of the file or folder `path`, or of files below it, named by their whole
+/// paths, to `to`.
 void add_problems(const std::vector<foreign::Problem>& from, const std::string& path,
                   std::vector<VerifyProblem>& to);
 

@@ -109,7 +109,7 @@ class RunFiles {
     }
   }
 
-  /// Of a file's columns, which say how many samples it has.
+  /// Whether a problem is of the lengths of a file's columns, which say how many samples it has.
   static bool is_of_columns(const VerifyProblem& found) {
     return found.code == "length-mismatch" && found.dataset == "rollout_data";
   }
@@ -132,7 +132,7 @@ class RunFiles {
   bool damaged_ = false;
 };
 
-/// What was not looked at but in each file alone.
+/// The sentence of `not_checked` on what was looked at in each file alone.
 std::string values_not_checked(bool deep, bool folder) {
   if (!folder) return "what other files of its run say: the file was given alone";
   return std::string("what values mean, and training against its rollout: ") +
@@ -247,7 +247,7 @@ class TorchFiles {
     }
   }
 
-  /// Of what is made of the files: what no reader gets past is a problem.
+  /// Does what reads the files put together: an error that no reader gets past becomes a problem.
   template <class Work>
   void guarded(Work work) {
     try {
