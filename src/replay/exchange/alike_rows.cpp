@@ -29,7 +29,8 @@ std::string hash_of_values(std::span<const std::vector<float>* const> columns) {
   return hash_of(text).hex();
 }
 
-/// Of the columns that both have. That one has none differs from its being empty.
+/// A key that is equal for rows with the same values in the columns that they and `said` have. That
+/// a column is absent differs from its being empty.
 std::string AlikeRows::key_of(const PolicyLossRow& row, Pattern said) {
   std::string pattern;
   std::vector<const std::vector<float>*> columns;

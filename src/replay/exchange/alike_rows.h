@@ -28,10 +28,11 @@ class AlikeRows {
  public:
   void add(PolicyLossRow row);
 
-  /// Takes the first that says nothing else than the training data; where none does, the first.
+  /// Takes out the first row that says nothing else than the training data; where all say something
+  /// else, the first row. There must be one.
   PolicyLossRow take(const RepeatedColumns& said);
 
-  /// By their arrival.
+  /// The rows that were not taken, by the order of their arrival.
   std::map<size_t, PolicyLossRow>& rows() { return rows_; }
 
  private:

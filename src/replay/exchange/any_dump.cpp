@@ -64,7 +64,7 @@ std::string without_folder(std::string text, const std::string& folder, const st
   return text;
 }
 
-/// Where the text names a unit, and not a part of another path.
+/// Where a text names a unit, and not a part of another path; npos where it does not.
 size_t place_of(const std::string& text, const std::string& unit) {
   const size_t at = text.find(unit);
   return at == 0 || (at != text.npos && text[at - 1] == ' ') ? at : text.npos;

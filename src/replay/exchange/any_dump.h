@@ -17,23 +17,25 @@ namespace rlreplay::replay {
 /// Whether the folder is a dump of ours, finished or not.
 [[nodiscard]] bool is_native_dump(const std::string& path);
 
-/// Errors: kUsage for a file that only a dump of ours has.
+/// Sees that a path is no single file of a native dump. Errors: kUsage for one.
 void check_no_part(const std::string& path);
 
-/// Errors: kUsage for files that have to be imported first, with the command.
+/// Refuses files of other programs where a verb takes native dumps alone. Errors: kUsage, with the
+/// command that imports them.
 void check_imported(const std::string& path);
 
 /// A dump of ours, or files of slime, Miles, Relax or JSON lines, which are imported into a folder
 /// that goes away with the object. Nothing that it says names that folder.
 class AnyDump {
  public:
-  /// Of `--steps`, where that is not empty. Errors: as DumpReader::open and import_dump, naming
-  /// `path` or a file below it; kUsage for steps that it has not.
+  /// Opens a dump, or imports files. `steps`: the `--steps` that are looked at; empty: all.
+  /// Errors: as DumpReader::open and import_dump, naming `path` or a file below it; kUsage for
+  /// steps that it has not.
   explicit AnyDump(const std::string& path, const std::string& steps = {});
   AnyDump(const AnyDump&) = delete;
   AnyDump& operator=(const AnyDump&) = delete;
 
-  /// As the user named it.
+  /// The path as the user named it, of a dump or of foreign files.
   const std::string& path() const { return path_; }
   const RecordedRun& run() const { return *run_; }
   const format::DumpReader& reader() const { return run_->dump(); }
@@ -67,7 +69,7 @@ class AnyDump {
     /// Adds the samples of the file.
     void list(const foreign::Tree& tree, foreign::Value root);
   };
-  /// Those of a rollout that can be read, each parsed once.
+  /// The files of a rollout's training data that can be read, each parsed once.
   const std::vector<Shard>& shards(int64_t rollout) const;
   [[nodiscard]] const format::UnitRecord* find_unit(const Error& error) const;
 

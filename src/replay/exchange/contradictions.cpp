@@ -66,7 +66,7 @@ std::string content_hash(const TorchFile& file) {
   return tree_hash(tree, file.root()).hex();
 }
 
-/// With its place in the file, which is named beside it.
+/// The problem with its place in the file alone: FileFindings names the file beside it.
 Problem placed_in(Problem problem, const TorchFile& file) {
   std::string& where = problem.where;
   if (where == file.path()) {

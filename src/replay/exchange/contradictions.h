@@ -18,10 +18,10 @@ class Contradictions {
   /// `name`: of the file in its run, which takes its path's place in `where`.
   void add(foreign::Problem problem, const std::string& name, const foreign::TorchFile& file);
 
-  /// What contradicts nothing, without the hash.
+  /// Adds what contradicts nothing, and so goes without the hash.
   void add_note(foreign::Problem problem, const std::string& name, const foreign::TorchFile& file);
 
-  /// As it stands.
+  /// Adds a problem as it stands, with neither the name of a file nor a hash.
   void add(const foreign::Problem& problem) { findings_.add("", "", problem); }
 
   [[nodiscard]] bool empty() const { return findings_.empty(); }

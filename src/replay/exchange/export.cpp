@@ -115,7 +115,7 @@ void write_tensors(const DumpReader& dump, const ExportOptions& options) {
   });
 }
 
-/// As frameworks name their dumps: "3.pt", "eval_3.pt", "3_1.pt", "rank_0_call_2.pt".
+/// Whether a name is one that frameworks give a dump: "3.pt", "eval_3.pt", "rank_0_call_2.pt".
 bool is_dump_name(const fs::path& path) {
   std::string stem = path.stem().string();
   for (const std::string_view word : {"eval_", "rank_", "call_"}) {
@@ -125,7 +125,8 @@ bool is_dump_name(const fs::path& path) {
          stem.find_first_not_of("0123456789_") == stem.npos;
 }
 
-/// Before a folder is replaced: that it holds nothing but dumps.
+/// Sees that a folder that is to be replaced holds nothing but dumps.
+/// Errors: kUsage, naming the first other file.
 void check_replaceable(const std::string& folder) {
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     if (entry.is_directory() && !entry.is_symlink()) continue;

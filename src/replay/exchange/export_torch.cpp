@@ -124,6 +124,7 @@ foreign::Problem finding_of(const Error& error, const std::string& unit) {
           error.what(), named ? error.where() : unit + ": " + error.where()};
 }
 
+/// Sees that one file is asked for only where one rollout goes into it.
 /// Errors: kUsage where several rollouts would be written into one file.
 void check_one_rollout(const DumpReader& dump, const std::optional<ChosenSamples>& chosen,
                        const std::string& output) {

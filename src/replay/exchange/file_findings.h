@@ -15,15 +15,16 @@ namespace rlreplay::replay {
 /// great many that are alike.
 class FileFindings {
  public:
-  /// Of the file with this name in its run, or of none; `tail`: what ends each of its places.
+  /// Adds what was found of the file with this name in its run, empty: of none. `tail` ends each of
+  /// the places of that file.
   void add(const std::string& name, const std::string& tail, const foreign::Problem& found);
 
   [[nodiscard]] bool empty() const { return alike_.empty(); }
 
-  /// Each with its place between name and tail: of contradictions of one code and message, and of
-  /// steps whose policy's terms were not judged, the first 20, of others the first; the last says
-  /// how many more there were and, of contradictions, the hash of all, by which they are told from
-  /// others.
+  /// The findings, each with its place between name and tail. Of contradictions of one code and
+  /// message, and of steps whose policy's terms were not judged, they are the first 20, of others
+  /// the first; the last says how many more there were and, of contradictions, the hash of all:
+  /// others hash otherwise.
   [[nodiscard]] std::vector<foreign::Problem> finish() const;
 
  private:

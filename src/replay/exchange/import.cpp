@@ -77,7 +77,7 @@ class Importer {
   }
 
  private:
-  /// Before training data: what these files say goes into its units.
+  /// Reads the files of policy_loss_debug, before training data: what they say goes into its units.
   void read_policy_loss(const std::vector<SourceFile>& sources) {
     for (const SourceFile& source : sources) {
       if (!source.name.starts_with("policy_loss_debug/")) continue;
@@ -113,8 +113,8 @@ class Importer {
                }));
   }
 
-  /// Whether a file is what its name says. Errors: kCorrupt where it has the name of a dump, and is
-  /// none.
+  /// Notes where a file is not what its name says.
+  /// Errors: kCorrupt where it has the name of a dump, and is none.
   void check_names(const SourceFile& source, const TorchFile& file, DumpKind kind) {
     if (kind == DumpKind::kNone && names_dump(source.name)) throw no_dump(source, file);
     for (foreign::Problem& problem : check_name(source.name, file)) {
@@ -132,8 +132,9 @@ class Importer {
             source.path};
   }
 
-  /// Of files that do not go together: what the name of one says, where it is not what it holds, is
-  /// why. Errors: that, as one of this kind.
+  /// Refuses files that do not go together for what the name of one says, where it holds something
+  /// else.
+  /// Errors: that, of the kind that is given; none where all names are true.
   void refuse_misnamed(std::span<const std::string> paths, ErrorCode kind) const {
     for (const std::string& path : paths) {
       const auto wrong = misnamed_.find(path);
@@ -141,8 +142,8 @@ class Importer {
     }
   }
 
-  /// Errors: the name of a file that is not what it says is why those beside it do not fit
-  /// together.
+  /// Adds the files of one rollout's ranks. Where they do not fit together, and the name of one is
+  /// not what it holds, the error says that.
   void add_family(const std::vector<SourceFile>& sources) {
     try {
       add_files(sources);
@@ -185,6 +186,7 @@ class Importer {
     single_ranks_[id].push_back(std::move(trains.front()));
   }
 
+  /// What a file is, and whose; another form that was asked for is named too.
   /// Errors: kUnsupported for a version that is not known.
   DumpIdentity identify(const TorchFile& file) const {
     if (const auto wrong = foreign::unknown_version(file.tree(), file.root())) {
@@ -228,7 +230,8 @@ class Importer {
     throw Error(ErrorCode::kCorrupt, "rollout_id is missing or not an integer", read.source.path);
   }
 
-  /// Errors: those of ImportedDump, or of the name of one of the two files.
+  /// Notes that a file gives this unit. Errors: those of ImportedDump, or of the name of one of the
+  /// two files.
   void claim(const std::string& unit, const std::string& path) {
     const auto other = report_.sources.find(unit);
     if (other != report_.sources.end()) {
@@ -298,8 +301,7 @@ class Importer {
     }
   }
 
-  /// Of files that do not go together: a column of which a file has other samples is why. Errors:
-  /// that.
+  /// Throws the reason why files do not go together where it is a column of other samples.
   static void refuse_columns(const std::vector<const TorchFile*>& files) {
     for (const TorchFile* file : files) {
       for (const foreign::Problem& found : check_dump(file->tree(), file->root())) {
@@ -309,6 +311,7 @@ class Importer {
     }
   }
 
+  /// Puts the training data of a rollout's ranks together.
   /// Errors: those of check_whole and import_train, or of a file's name or columns.
   ImportedTrain put_together(const std::vector<const TorchFile*>& files) const {
     try {

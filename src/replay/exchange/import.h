@@ -12,6 +12,7 @@
 
 namespace rlreplay::replay {
 
+/// What is imported, what is known of it besides, and where the dump goes.
 struct ImportOptions {
   std::vector<std::string> paths;  // files, or folders as --dump-details leaves them
   std::string output;
@@ -29,6 +30,7 @@ struct ImportedFile {
   std::string layout;  // "Miles, one file a rank (since 2026-08-17)"
 };
 
+/// What an import read and made. `samples` and `tokens` are those of rollouts, prompts included.
 struct ImportReport {
   std::vector<ImportedFile> files;
   std::vector<foreign::Problem> findings;

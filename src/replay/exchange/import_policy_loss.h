@@ -36,10 +36,10 @@ class PolicyLossRows {
   /// training data against it. Of several that fit the first that agrees is taken.
   void complete(format::TrainData& step, const std::string& step_name);
 
-  /// Of all steps: policy-loss-mismatch, where rows say something else than the training data, than
-  /// each other or than their place; policy-loss-unplaced, of rows by file and of slices by step;
-  /// policy-loss-missing, of samples by step. A copy of a row that another rank wrote (of tensor
-  /// parallelism) is no finding. What is a mismatch is not said to be missing.
+  /// What was found in all steps: policy-loss-mismatch, where rows say something else than the
+  /// training data, than each other or than their place; policy-loss-unplaced, of rows by file and
+  /// of slices by step; policy-loss-missing, of samples by step. A copy of a row that another rank
+  /// wrote (of tensor parallelism) is no finding. What is a mismatch is not said to be missing.
   [[nodiscard]] std::vector<PolicyLossFinding> findings();
 
  private:
@@ -53,8 +53,8 @@ class PolicyLossRows {
     size_t prompt = 0;
     std::vector<float> old;
   };
-  /// Samples of a step with a response that got no row: of which no slice has the lengths, and
-  /// others.
+  /// How many samples of a step with a response got no row: `slices` of those whose lengths a slice
+  /// has, `missing` of others.
   struct Without {
     size_t missing = 0, slices = 0;
   };

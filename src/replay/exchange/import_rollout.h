@@ -21,7 +21,7 @@ struct ImportedRollout {
   std::vector<foreign::Problem> findings;
   /// What this program's own export put beside it.
   std::vector<format::Dataset> own;
-  /// In the order of the file; empty where its samples say raw rewards besides.
+  /// Raw rewards in the order of the file; empty where its samples say them besides.
   std::vector<std::optional<double>> raw_rewards;
   std::set<uint64_t> with_inputs;  // samples that were made from more than their tokens
 };

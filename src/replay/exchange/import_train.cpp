@@ -163,7 +163,7 @@ std::optional<Value> any_cell(const TorchFile& file, size_t row, std::string_vie
   return found == nullptr ? std::nullopt : std::optional(*found);
 }
 
-/// The same where it is a list or a tensor.
+/// The cell of a file as any_cell() gives it, where it is a list or a tensor; else nothing.
 std::optional<Value> cell_value(const TorchFile& file, size_t row, std::string_view column) {
   const std::optional<Value> cell = any_cell(file, row, column);
   const bool holds = cell && (cell->kind == Kind::kList || cell->kind == Kind::kTensor);

@@ -16,17 +16,18 @@ namespace rlreplay::replay {
 /// The train dumps of one rollout, put together, as the content of one train unit a step.
 struct ImportedTrain {
   int64_t rollout_id = 0;
-  /// By step: the groups are "3-0", "3-1", ...
+  /// The data of each step: the groups are "3-0", "3-1", ...
   std::map<int64_t, std::shared_ptr<format::TrainData>> steps;
   /// For each file, the parts that the steps hold, by their places ("train/3-0/tokens/12").
   std::vector<foreign::Replacements> replacements;
   std::vector<foreign::Problem> findings;
-  /// By step: what this program's own export put beside it.
+  /// What this program's own export put beside the data of a step, by step.
   std::map<int64_t, std::vector<format::Dataset>> own;
   std::set<uint64_t> with_inputs;  // samples that were made from more than their tokens
   std::string layout;              // "dp 2, cp 2, 1 copy"
 };
 
+/// Puts the files of one rollout's training data together, step by step.
 /// Errors: as foreign::assemble_train.
 ImportedTrain import_train(std::span<const foreign::TorchFile* const> files);
 

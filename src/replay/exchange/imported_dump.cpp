@@ -100,7 +100,7 @@ void ImportedDump::note_gaps() {
   note(options_.paths.front(), find_step_gaps(steps));
 }
 
-/// What verify says of the dump as well.
+/// Reports samples that no step trains on, as verify does of the dump.
 void ImportedDump::note_untrained() {
   for (const auto& [rollout, trained] : trained_) {
     const auto kept = kept_.find(rollout);

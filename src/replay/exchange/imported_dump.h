@@ -15,7 +15,7 @@
 
 namespace rlreplay::replay {
 
-/// Of `rollout/3.h5` and `train/3-0/rank1.h5`: `3` and `3-0`.
+/// The group that a unit's path names: `3` of `rollout/3.h5`, `3-0` of `train/3-0/rank1.h5`.
 std::string group_of_unit(const std::string& unit);
 
 /// The dump that an import makes, unit by unit, and what is reported of it.
@@ -23,18 +23,19 @@ class ImportedDump {
  public:
   explicit ImportedDump(const ImportOptions& options);
 
-  /// Whose files it is made of, and how many ranks write its steps. Counts before the first unit.
+  /// Says whose files the dump is made of, and how many ranks write its steps. It counts only
+  /// before the first unit.
   void made_by(const std::string& vendor, int64_t ranks = 1);
 
-  /// Errors: kUsage where another file has given this unit.
+  /// Notes that a file gives this unit. Errors: kUsage where another file has given it.
   void claim(const std::string& unit, const std::string& path);
   void append(const std::string& unit, const std::vector<format::Dataset>& datasets);
 
-  /// What was found of a file, in the report.
+  /// Adds what was found of a file to the report.
   void note(const std::string& path, const std::vector<foreign::Problem>& problems);
-  /// A rollout more, in the report.
+  /// Counts a rollout with its samples and tokens in the report.
   void count(int64_t rollout, const format::RolloutData& data);
-  /// Samples of a rollout that a step trains on.
+  /// Notes samples of a rollout that a step trains on; others are reported at the end.
   void add_trained(int64_t rollout, const std::vector<uint64_t>& samples);
   ImportReport& report() { return report_; }
 

@@ -37,9 +37,9 @@ using TextSink = std::function<void(const std::string&)>;
 ///
 /// Lists of the response begin with its first token. What was not recorded is left out. Numbers are
 /// the shortest decimals that read back as the same bits; those that JSON has no digits for are
-/// texts of their bits in hex ("7fc00000"). Floats are binary32, those of columns that `wide` names
-/// binary64. Returns what of rollouts and steps an import of the lines would not give back: a line
-/// each, with the reason.
+/// texts of their bits in hex ("7fc00000"). Floats are binary32, but binary64 in the columns that
+/// `wide` names. Returns what of rollouts and steps an import of the lines would not give back: a
+/// line each, with the reason.
 std::vector<std::string> export_jsonl(const format::DumpReader& dump,
                                       const std::optional<ChosenSamples>& chosen,
                                       const TextSink& sink);
@@ -55,11 +55,12 @@ class JsonlFile {
   std::vector<int64_t> rollouts() const;
   std::vector<std::string> steps() const;
 
+  /// The data of a rollout, or of a rank's step, that rollouts() or steps() names.
   /// Errors: as the constructor; kLimit where lines of a few bytes stand for columns of many zeros.
   std::shared_ptr<format::RolloutData> rollout(int64_t id);
   std::shared_ptr<format::TrainData> step(const std::string& unit);
 
-  /// By rollout, of the lines read so far, samples made from more than their tokens.
+  /// The samples of the lines read so far that were made from more than their tokens, by rollout.
   const std::map<int64_t, std::set<uint64_t>>& with_inputs() const { return with_inputs_; }
 
  private:

@@ -26,18 +26,19 @@ struct Row {
   }
 };
 
-/// Errors: kCorrupt where it has no tokens, or says of them what cannot be.
+/// A line with its lengths. Errors: kCorrupt where it has no tokens, or its lengths are not theirs.
 Row make_row(JsonDocument document);
 
 /// A key that nothing reads is a mistake, and would be lost without a word.
 void check_keys(JsonValue object, const std::set<std::string, std::less<>>& read);
 
-/// Of a line, whose place has keys of its own.
+/// check_keys() of a line: the keys that say its place and its columns' types are read as well.
 void check_line(JsonValue root, std::set<std::string, std::less<>> read);
 
 /// A number, or the text of its bits. Errors: kCorrupt for a number that only a wider type holds.
 double real(JsonValue value, bool wide);
 
+/// An id: an integer of 64 bits without a sign. Errors: kCorrupt for any other value.
 uint64_t id_of(JsonValue value);
 
 /// The names of an object's members, in the order of `columns` beside it where there is one.

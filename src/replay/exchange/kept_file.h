@@ -26,8 +26,8 @@ std::string kept_path(const std::string& vendor, const std::string& file);
 /// The name of the file that a unit keeps. Errors: FormatError where it does not say it.
 std::string kept_name(const format::UnitReader& unit);
 
-/// That it is a file's below a folder, which leads to this unit, in characters that every screen
-/// shows as they are. Errors: kCorrupt; as of kept_name.
+/// Sees that the name of a kept file leads to its unit, lies below a folder, and has characters
+/// alone that every screen shows as they are. Errors: kCorrupt; as of kept_name.
 void check_kept_name(const format::UnitReader& unit);
 
 /// What a unit must hold so that a foreign file can be written again: its pickle, without what
@@ -48,8 +48,9 @@ class NativeReader {
   /// The groups of training data by rollout.
   const std::map<int64_t, std::set<std::string>>& trains() const { return trains_; }
 
-  /// Of the rollout that the unit's group names, and of the unit itself. Files of one rollout
-  /// follow one another: the last one's is kept. Errors: kLimit for more than a dump may hold.
+  /// The data of the rollout that the unit's group names, and of the unit itself. Files of one
+  /// rollout follow one another: the last one's is kept.
+  /// Errors: kLimit for more than a dump may hold.
   const NativeData& of(const format::UnitReader& unit);
 
  private:
@@ -75,7 +76,7 @@ class RestoredFile {
   const std::string& name() const { return name_; }
   foreign::Tree& tree();
   foreign::Value root() const { return root_; }
-  /// The same for a reader of files, which this outlives and gives its tree to.
+  /// The restored file as a reader of files takes it. This outlives it and has no tree any more.
   [[nodiscard]] foreign::TorchFile take_file();
 
  private:

@@ -15,8 +15,7 @@ class MetadataCopies {
  public:
   explicit MetadataCopies(const foreign::TorchFile& rollout);
 
-  /// What training says otherwise: a rollout-mismatch each. What one of the two does not say is not
-  /// compared.
+  /// A rollout-mismatch for each column that training says otherwise, where both of them say it.
   [[nodiscard]] std::vector<foreign::Problem> compare(const foreign::TrainShard& training) const;
 
  private:

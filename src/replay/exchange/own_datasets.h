@@ -23,11 +23,11 @@ using WantedName = std::function<bool(const std::string& name)>;
                                                          const std::string& group,
                                                          const WantedName& wanted);
 
-/// As a list of dicts: name, dtype, shape, attributes, and data, a tensor of bytes.
+/// Adds datasets as a list of dicts: name, dtype, shape, attributes, and data, a tensor of bytes.
 foreign::Value add_own_datasets(foreign::Tree& tree, std::span<const format::Dataset> datasets,
                                 const std::string& group);
 
-/// The same datasets below `group` again. They own their bytes.
+/// The datasets of a list that add_own_datasets made, below `group` again. They own their bytes.
 /// Errors: kCorrupt where the list is not what add_own_datasets makes.
 [[nodiscard]] std::vector<format::Dataset> read_own_datasets(const foreign::Tree& tree,
                                                              foreign::Value list,

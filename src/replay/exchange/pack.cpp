@@ -38,7 +38,7 @@ constexpr std::string_view kDump = "dump/";
   throw Error(ErrorCode::kCorrupt, message, path);
 }
 
-/// These steps, and before them those from the last recorded state on.
+/// The chosen steps, and before them those from the last state on that was recorded up to there.
 RunPart reproducible_part(const RecordedRun& run, const RunPart& chosen) {
   const auto behind = std::ranges::upper_bound(run.states(), chosen.first);
   const bool replayable = behind != run.states().begin();
@@ -113,7 +113,7 @@ Pack read_summary(const ZipArchive& archive, const std::string& path) {
   return out;
 }
 
-/// Nothing but files that a dump has, in its folder.
+/// Sees that an archive holds nothing but files that a dump has, in its folder. Errors: kCorrupt.
 void check_members(const ZipArchive& archive, const std::string& path) {
   for (const ZipArchive::Member& member : archive.members()) {
     const std::string_view name = member.name;
@@ -137,7 +137,7 @@ void extract(const ZipArchive& archive, const fs::path& folder) {
   }
 }
 
-/// That the dump is whole, every byte of it, and the one that was packed.
+/// Sees that a dump is whole, every byte of it, and the one that was packed. Errors: kCorrupt.
 void check_same(const Pack& pack, const std::string& dump, const std::string& path) {
   const format::VerifyReport found = format::verify(dump, true);
   if (!found.problems.empty()) {

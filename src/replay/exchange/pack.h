@@ -8,6 +8,7 @@
 /// `pack.json`, which says what it is.
 namespace rlreplay::replay {
 
+/// What is packed, without what, and into which file.
 struct PackOptions {
   std::string dump, output;
   std::string steps;   // as --steps has them; empty: all

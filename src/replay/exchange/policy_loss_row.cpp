@@ -57,7 +57,7 @@ size_t length(const Tree& tree, Value dict, const char* key, const std::string& 
               std::string(key) + " has " + std::to_string(found) + " entries, " + expected, where);
 }
 
-/// Errors: kCorrupt where the file does not say its rank or its call.
+/// Sees that a file says which rank wrote it, at which call. Errors: kCorrupt.
 void check_policy_loss(const TorchFile& file) {
   for (const char* key : {"rank", "call"}) {
     if (file.tree().integer(file.root(), key)) continue;
@@ -66,7 +66,8 @@ void check_policy_loss(const TorchFile& file) {
   }
 }
 
-/// Errors: kCorrupt where what is of each token has not the length of the old log-probabilities.
+/// Sees that all columns of a row are as long as its old log-probabilities; the sampler's may be of
+/// the whole response where the row is a slice. Errors: kCorrupt.
 void check_lengths(const Tree& tree, Value sample, const PolicyLossRow& row,
                    const std::string& where) {
   const auto refuse = [&](const char* key, size_t found) {

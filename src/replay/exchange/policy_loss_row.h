@@ -43,9 +43,10 @@ inline constexpr auto kPolicyLossColumns = std::to_array<PolicyLossColumn>({
     {"pg_loss", &PolicyLossRow::policy_loss},
 });
 
-/// The rows of a file, in its order. `name`: the file's in its run. Errors: kCorrupt where the file
-/// does not say its rank or call, and, naming the row, where a value of each token has another
-/// length than the others; also where the terms of all rows are more or fewer than their tokens.
+/// The rows of a file, in its order. `name`: the file's in its run.
+/// Errors: kCorrupt where the file does not say its rank or call, and, naming the row, where a
+/// value of each token has another length than the others; also where the terms of all rows are
+/// more or fewer than their tokens.
 [[nodiscard]] std::vector<PolicyLossRow> read_policy_loss(const foreign::TorchFile& file,
                                                           const std::string& name);
 

@@ -79,7 +79,7 @@ void check_twice(const std::vector<TrainShard>& shards, std::vector<Problem>& pr
 /// What a name says of the file's content, by key.
 using NameNumbers = std::vector<std::pair<std::string, int64_t>>;
 
-/// Of the texts around a bar ("12_3") or of one text ("12"); empty where they are no numbers.
+/// The numbers of the texts around a bar ("12_3"), or of one text ("12"); empty where one is none.
 NameNumbers numbers_of(std::string_view text, const char* first, const char* second) {
   const size_t bar = std::min(text.find('_'), text.size());
   const auto before = parse_number<int64_t>(text.substr(0, bar));
@@ -90,8 +90,8 @@ NameNumbers numbers_of(std::string_view text, const char* first, const char* sec
   return out;
 }
 
-/// "train_data/12_3.pt", of an evaluation "rollout_data/eval_12.pt", of the policy's terms
-/// "policy_loss_debug/rank_0_call_2.pt".
+/// The numbers of a name: "train_data/12_3.pt", "rollout_data/eval_12.pt" of an evaluation,
+/// "policy_loss_debug/rank_0_call_2.pt"; empty for other names.
 NameNumbers numbers_in(const std::filesystem::path& name) {
   const std::string folder = name.parent_path().filename().string();
   std::string stem = name.stem().string();
@@ -117,7 +117,7 @@ std::string_view words_of_folder(std::string_view folder) {
   return words_of(foreign::DumpKind::kTrainRank);
 }
 
-/// What an error keeps from being done is a problem.
+/// Does the work of one check: an error that ends it becomes a problem, and other checks follow.
 template <class Work>
 void guarded(std::vector<Problem>& problems, Work work) {
   try {

@@ -25,7 +25,7 @@ auto reporting(std::vector<foreign::Problem>& problems) {
   };
 }
 
-/// Of files of one rollout, those that lack what another one says; `find`: of a file.
+/// Reports each file of a rollout that lacks a key which another one has, as `find` sees it.
 template <class Find, class Report>
 void check_presence(std::span<const foreign::TorchFile* const> files, std::string_view key,
                     Find find, Report report) {

@@ -9,14 +9,14 @@
 
 namespace rlreplay::replay {
 
-/// Of the files of one rollout those that lack what another one says of the schedule, or, of other
-/// samples, say another number of steps or other sizes of batches (also the dynamic one): a
-/// schedule-mismatch each.
+/// A schedule-mismatch for each file of one rollout that lacks what another one says of the
+/// schedule or, of other samples, says another number of steps or other sizes of batches (also the
+/// dynamic one).
 [[nodiscard]] std::vector<foreign::Problem> compare_schedules(
     std::span<const foreign::TorchFile* const> files);
 
-/// Of the files of one rollout those that lack what another one says of the layout of the ranks, or
-/// say it otherwise: a schedule-mismatch each.
+/// A schedule-mismatch for each file of one rollout that lacks what another one says of the layout
+/// of the ranks, or says it otherwise.
 [[nodiscard]] std::vector<foreign::Problem> check_layouts(
     std::span<const foreign::TorchFile* const> files);
 

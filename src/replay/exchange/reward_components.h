@@ -22,7 +22,8 @@ struct RewardComponents {
   bool any = false;               // a reward is a dict
 };
 
-/// Of a rollout's samples in `order`: their rewards, or what this program's own export wrote.
+/// The parts of the rewards of a rollout's samples in `order`, as the file or this program's own
+/// export says them.
 RewardComponents reward_components(const foreign::Tree& tree, const foreign::Sequence& samples,
                                    std::span<const size_t> order);
 

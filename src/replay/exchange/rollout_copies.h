@@ -17,9 +17,8 @@
 
 namespace rlreplay::replay {
 
-/// Of the files of a rollout's training those of other samples that say other raw rewards of the
-/// rollout than the first: a replica-mismatch each. It is asked where the rollout is not there to
-/// say them.
+/// A replica-mismatch for each file of a rollout's training that says other raw rewards of the
+/// rollout than the first file, of other samples. It is for a rollout that itself is not there.
 [[nodiscard]] std::vector<foreign::Problem> compare_raw_rewards(
     std::span<const foreign::TorchFile* const> files);
 
@@ -46,7 +45,7 @@ class RolloutCopies {
     std::vector<bool> unrewarded;  // samples that say that they have none
     /// Rewards, and None, of those of which the file says either, by index.
     std::map<int64_t, std::optional<double>> reward_of;
-    /// Of each sample, by its index, the hashes of what columns of training repeat.
+    /// The hashes of what columns of training repeat of each sample, by its index.
     std::map<int64_t, std::map<std::string_view, Hash>> hashes;
   };
 

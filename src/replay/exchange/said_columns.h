@@ -11,8 +11,8 @@
 
 namespace rlreplay::replay {
 
-/// Of each sample of a rollout, which columns of training it says, and of which it says that there
-/// is nothing: frameworks write None into a field that they have no value for.
+/// Which columns of training each sample of a rollout says, and of which it says that there is
+/// nothing: frameworks write None into a field that they have no value for.
 class SaidColumns {
  public:
   explicit SaidColumns(const foreign::TorchFile& rollout);
@@ -29,8 +29,7 @@ class SaidColumns {
 
   std::set<int64_t> ids_;  // of trajectories
   Columns named_, held_;   // by any sample, be it as None; with a value
-  /// Of each sample, by its index, those that it says; empty where an index is missing or occurs
-  /// twice.
+  /// The columns that a sample says, by its index; empty where one is missing or occurs twice.
   std::map<int64_t, Columns> there_;
 };
 

@@ -87,7 +87,7 @@ class ScheduleCheck {
     return " announces " + std::to_string(sum) + (sum == 1 ? " micro-batch" : " micro-batches");
   }
 
-  /// Of one rollout each shard says what another one says of the schedule.
+  /// Reports a shard that lacks a key of the schedule which another one of the rollout has.
   void check_shards_have(std::string_view key) {
     const auto lacks = [&](const ScheduleShard& shard) {
       return schedule_value(file_, shard.dict, key) == nullptr;
@@ -138,7 +138,8 @@ class ScheduleCheck {
     }
   }
 
-  /// Of one rollout all shards name the sizes of its batches. Says whether they were reported.
+  /// Reports the first shard that says other sizes of batches than shard 0, and returns whether one
+  /// does. Shards that say none are passed over.
   bool check_sizes(const char* key) {
     if (shards_.size() < 2) return false;
     const auto first = schedule_numbers(file_, shards_[0].dict, key);

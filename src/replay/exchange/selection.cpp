@@ -33,7 +33,7 @@ class Together {
     }
   }
 
-  /// These, and all that each brings along.
+  /// The given samples and all that these bring along, directly or by others.
   std::set<uint64_t> with_others(const std::vector<uint64_t>& samples) const {
     std::set<uint64_t> out(samples.begin(), samples.end());
     std::vector<uint64_t> open = samples;

@@ -22,9 +22,9 @@ struct Selection {
 /// The samples of each rollout that a selection takes; rollouts without any are not in it.
 using ChosenSamples = std::map<std::string, std::set<uint64_t>>;
 
-/// Nothing where all are taken. `name`: the dump's, for errors.
-/// Errors: kUsage for a sample or group that the dump has not, with
-/// those that it has; FormatError.
+/// The samples that a selection takes of a dump, with those that they bring along; nothing where it
+/// takes all. `name`: the dump's, for errors.
+/// Errors: kUsage for a sample or group that the dump has not, with those that it has; FormatError.
 [[nodiscard]] std::optional<ChosenSamples> choose_samples(const format::DumpReader& dump,
                                                           const Selection& selection,
                                                           const std::string& name);

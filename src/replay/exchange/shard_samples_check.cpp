@@ -54,7 +54,7 @@ class ShardSamplesCheck {
            ", that of dp_shards[0], which writes the file, is " + std::to_string(*first));
   }
 
-  /// Each entry is of another rank.
+  /// Reports entries of dp_shards that are of one rank: each must be of another.
   void check_once(const char* key) {
     std::map<int64_t, size_t> first;
     for (size_t i = 0; i < shards_.size(); ++i) {
@@ -67,7 +67,7 @@ class ShardSamplesCheck {
     }
   }
 
-  /// Each sample is listed once, and each has a place in the rollout that no other one has.
+  /// Reports samples that are listed twice, and places in the rollout that two samples have.
   void check_lists() {
     std::map<int64_t, size_t> samples, places;
     for (size_t i = 0; i < shards_.size(); ++i) {
@@ -97,7 +97,7 @@ class ShardSamplesCheck {
     }
   }
 
-  /// Its samples against those of its shards.
+  /// Reports samples of the file that no shard lists, and listed ones that it does not hold.
   void check_listed(Value samples) {
     const Tree& tree = file_.tree();
     std::set<int64_t> there, listed;
@@ -159,7 +159,8 @@ class ShardSamplesCheck {
            ", " + by + " says " + std::to_string(*said));
   }
 
-  /// Where one sample has its raw reward, each has, of which the rollout's say one.
+  /// Reports samples whose own raw reward is not the one that the rollout's list has at their
+  /// place, or is absent where other samples have theirs.
   void check_raw_rewards(const std::map<int64_t, Value>& rows) {
     const Tree& tree = file_.tree();
     const Value* list = tree.find(file_.root(), "raw_reward");

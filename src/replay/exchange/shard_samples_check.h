@@ -9,8 +9,8 @@
 
 namespace rlreplay::replay {
 
-/// Of slime's one file a rollout: what its samples say of their places against the shards that
-/// list them, or that none lists them, a schedule-mismatch each. Nothing of files of other forms.
+/// A schedule-mismatch for what the samples of slime's one file a rollout say of their places
+/// against the shards that list them, and for samples that none lists. Other files have none.
 [[nodiscard]] std::vector<foreign::Problem> check_shard_samples(
     const foreign::TorchFile& file, std::span<const ScheduleShard> shards);
 

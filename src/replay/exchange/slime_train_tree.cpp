@@ -54,8 +54,7 @@ std::string bytes_of(T value) {
 }
 
 /// A rollout's training data as the file of slime's rank 0: the samples of all steps in one list,
-/// one shard with their places in the rollout, and under `rlreplay` what divides them into steps
-/// again.
+/// one shard with their places in the rollout, and under `rlreplay` which step each is of.
 class TrainTreeBuilder {
  public:
   TrainTreeBuilder(Tree& tree, const format::DumpReader& dump, const OwnTraining& training,
@@ -122,7 +121,7 @@ class TrainTreeBuilder {
 
   using Trajectory = std::pair<bool, uint64_t>;  // whether it is named, and by which number
 
-  /// As the step says it, else its rollout; a sample without one is a trajectory of its own.
+  /// The trajectory of a sample by its step, else by its rollout; else it is one of its own.
   Trajectory trajectory(const TrainData& data, size_t i) const {
     const auto& of_step = data.trajectory_id;
     if (of_step && of_step->has(i)) return {true, of_step->values[i]};

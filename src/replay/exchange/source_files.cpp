@@ -78,7 +78,8 @@ class Look {
     if (::stat(folder.c_str(), &info) == 0) devices_.push_back(info.st_dev);
   }
 
-  /// Each folder once; another file system only by a link, or as a folder of a run.
+  /// Whether a folder is looked into: each once, and another file system only by a link, or as a
+  /// folder of a run.
   bool enters(const fs::directory_entry& entry, int depth) {
     count(false);
     struct stat info {};
@@ -155,7 +156,7 @@ int64_t rank_of(const std::string& name) {
   return std::strtoll(stem.c_str() + stem.find('_') + 1, nullptr, 10);
 }
 
-/// Its rollout, as the name says it.
+/// The rollout of a file with a family, as its name says it.
 std::string rollout_of(const std::string& name) {
   const std::string stem = fs::path(name).stem().string();
   return stem.substr(0, stem.find('_'));
@@ -173,7 +174,7 @@ using FolderRanks = std::map<int64_t, RankRollouts>;
 
 std::string folder_of(const SourceFile& file) { return fs::path(file.name).parent_path().string(); }
 
-/// Of all rollouts: by folder and rank, those that have a file.
+/// The rollouts that have a file, by folder and rank; rank 0 is there too.
 std::map<std::string, FolderRanks> ranks_by_folder(
     const std::vector<std::vector<SourceFile>>& sources) {
   std::map<std::string, FolderRanks> folders;
@@ -202,7 +203,8 @@ std::string files_of_rollouts(const RankRollouts& rollouts) {
   return out + (others == 0 ? "" : " and " + std::to_string(others) + " more");
 }
 
-/// Of the family that begins with a file, the rank that others have, or that ranks begin with.
+/// The problem that rank `rank` of the rollout of `first` has no file, though `others`, rollouts of
+/// its folder, have one; of none it is rank 0, from which ranks are counted.
 foreign::Problem missing_rank(const SourceFile& first, int64_t rank, const RankRollouts& others) {
   const fs::path of(first.name);
   const fs::path name = of.parent_path() / (rollout_of(first.name) + "_" + std::to_string(rank) +

@@ -17,8 +17,8 @@ struct SourceFile {
 
 /// The files with this ending at and below the paths, by name. A folder that is itself one of a run
 /// (`train_data`) stays part of the name. Files that belong together by name (`0_0.pt`, `0_1.pt`)
-/// make one entry. Links are followed; other file systems that are mounted below a path are not
-/// looked at.
+/// make one entry. Links are followed. Of other file systems that are mounted below a path, only
+/// those at a folder of a run are looked at.
 /// Errors: kIncomplete where a path does not exist or what has the ending is no file; kUsage for a
 /// folder of so much else that it is no run's; kEnvironment.
 [[nodiscard]] std::vector<std::vector<SourceFile>> find_sources(
@@ -33,10 +33,11 @@ struct SourceFile {
 [[nodiscard]] std::vector<foreign::Problem> find_rank_gaps(
     const std::vector<std::vector<SourceFile>>& sources, size_t most = 100);
 
-/// The same. Errors: kIncomplete, of the first.
+/// Sees that no rank's file is missing, as find_rank_gaps looks. Errors: kIncomplete, of the first.
 void check_ranks(const std::vector<std::vector<SourceFile>>& sources);
 
-/// The files without this ending below a folder, by their paths from there. Errors: as above.
+/// The files without this ending below a folder, by their paths from there.
+/// Errors: as of find_sources.
 std::vector<std::string> other_names(const std::string& folder, const std::string& ending);
 
 /// How many files without this ending lie below the paths: by file, or folder (`trajectory/`).

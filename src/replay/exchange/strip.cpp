@@ -67,7 +67,7 @@ class GroupStrip {
   [[nodiscard]] bool keeps_all() const { return std::ranges::find(rows_, 0) == rows_.end(); }
   [[nodiscard]] bool keeps_none() const { return std::ranges::find(rows_, 1) == rows_.end(); }
 
-  /// Nothing of a dataset whose rows nobody knows.
+  /// Cuts a dataset down to the rows that are kept; false, unchanged, where nobody knows its rows.
   [[nodiscard]] bool cut(const std::string& name, Dataset& dataset) const {
     if (keeps_all()) return true;
     const std::string_view kind = format::kind_of(unit_.record().path);
@@ -173,7 +173,7 @@ class Strip {
     throw Error(ErrorCode::kUsage, message, options_.dump);
   }
 
-  /// That of the dump, with the part of its run that is left.
+  /// The `meta` of the new dump: the old one, with the part of its run that is left.
   [[nodiscard]] std::string meta() const {
     if (!options_.steps) return dump_.meta();
     const JsonDocument old = JsonDocument::parse(dump_.meta(), options_.dump);
@@ -187,7 +187,7 @@ class Strip {
     return kind == "rollout" || kind == "train";
   }
 
-  /// Before any work: that all that is to go is there, and something is to go.
+  /// Sees, before any work, that all that is to go is there, and that something is to go.
   void check_asked() {
     if (!dump_.sealed()) {
       refuse("the dump is not sealed: close it first (rlreplay seal --recovered)");

@@ -28,12 +28,13 @@ struct StripOptions {
   }
 };
 
+/// What strip() wrote and what it took out.
 struct StripReport {
-  uint64_t units = 0;
-  uint64_t samples = 0;  // taken out
-  std::set<std::string> columns;
+  uint64_t units = 0;             // of the new dump
+  uint64_t samples = 0;           // taken out
+  std::set<std::string> columns;  // taken out
   std::vector<std::string> also;  // what else had to go, and why
-  Hash root, content;
+  Hash root, content;             // of the new dump
 };
 
 /// The part of a dump that `--steps` asks for. Errors: those of RecordedRun::keep_steps.

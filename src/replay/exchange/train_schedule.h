@@ -33,7 +33,7 @@ struct StepOf {
   size_t shard = 0;
 };
 
-/// Adds the samples of one shard, which is the file's `number`th, by index. Says whether its
+/// Adds the samples of one shard, which is the file's `number`th, by index. Returns whether its
 /// micro-batches hold rows. Errors: kCorrupt where the shard contradicts itself or an earlier one.
 [[nodiscard]] bool add_steps(const foreign::TorchFile& file, const ScheduleShard& shard,
                              size_t number, std::map<int64_t, StepOf>& steps);
@@ -46,7 +46,8 @@ struct StepOf {
 /// How many trajectories the trainer counted in each step; empty where the dump does not say.
 [[nodiscard]] std::vector<int64_t> read_batch_sizes(const foreign::TorchFile& file);
 
-/// The same, by the first of the files of one rollout that says it.
+/// How many trajectories the trainer counted in each step, by the first of the files of one rollout
+/// that says it.
 [[nodiscard]] std::vector<int64_t> read_batch_sizes(
     std::span<const foreign::TorchFile* const> files);
 
@@ -57,7 +58,7 @@ inline constexpr std::array kBatchSizes = {"global_batch_sizes", "num_rollouts"}
 [[nodiscard]] const foreign::Value* schedule_value(const foreign::TorchFile& file,
                                                    foreign::Value dict, std::string_view key);
 
-/// The same, where it is a list, tensor or array of numbers.
+/// The numbers that a dict has of a key in a list, tensor or array; nothing for any other value.
 [[nodiscard]] std::optional<foreign::Numbers> schedule_numbers(const foreign::TorchFile& file,
                                                                foreign::Value dict,
                                                                std::string_view key);

@@ -13,8 +13,7 @@ namespace rlreplay::replay {
 [[nodiscard]] std::optional<foreign::Value> copy_of(const foreign::TrainShard& shard, size_t row,
                                                     std::string_view column);
 
-/// Whether the shard has the column, be it of Nones alone: of one that it leaves out it says
-/// nothing.
+/// Whether the shard has the column, even of Nones alone: it says nothing of one that it lacks.
 [[nodiscard]] bool repeats(const foreign::TrainShard& shard, std::string_view column);
 
 /// Whether a sample without an id of its rollout has its index there, as Miles says.
@@ -23,7 +22,7 @@ namespace rlreplay::replay {
 /// A value in a few words: of numbers how many there are.
 std::string size_text(const foreign::Tree& tree, foreign::Value value);
 
-/// That a sample's training says `found`, and the rollout `said`. `place`: within the cell.
+/// The problem that a sample's training says `found`, and the rollout `said`, at `place` of a cell.
 [[nodiscard]] foreign::Problem rollout_mismatch(const foreign::TrainShard& shard,
                                                 std::string_view column, int64_t sample,
                                                 const std::string& place, const std::string& found,

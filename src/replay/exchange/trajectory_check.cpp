@@ -31,7 +31,8 @@ Member member_of(const TrainShard& shard, size_t row) {
   return out;
 }
 
-/// Each sample once, as its file and row, by what it names; a problem where that is no number.
+/// The samples by the trajectory that they name, each once, as its file and row. What names
+/// something else than a number goes to `problems`.
 using Rows = std::vector<std::pair<const TrainShard*, size_t>>;
 std::map<int64_t, Rows> by_trajectory(std::span<const TrainShard> shards,
                                       std::vector<foreign::Problem>& problems) {

@@ -18,12 +18,12 @@ struct TrajectoryCheck {
   /// else than a trajectory: a schedule-mismatch each.
   std::vector<foreign::Problem> problems;
 
-  /// Those that no file names.
+  /// How many trajectories were taken and no sample names, beside those of `problems`.
   int64_t missing() const { return taken - named - static_cast<int64_t>(problems.size()); }
 };
 
-/// Of the files of one rollout. A sample without `rollout_ids` is a trajectory of its own.
-/// Errors: kCorrupt.
+/// Counts the trajectories of the files of one rollout. A sample without `rollout_ids` is one of
+/// its own. Errors: kCorrupt.
 [[nodiscard]] TrajectoryCheck check_trajectories(std::span<const foreign::TrainShard> shards,
                                                  std::span<const int64_t> batch_sizes);
 

@@ -17,8 +17,8 @@ using Options = std::map<std::string, std::string>;
 
 namespace {
 
-/// Where a run took place and how long, and what its data say themselves: prompts and rewards, the
-/// samples of a rollout and of a step, which weights and events were recorded.
+/// Options that no content root has: where a run took place and how long, and what its data say
+/// themselves: prompts and rewards, samples of a rollout and of a step, which weights and events.
 constexpr std::string_view kLeftOut[] = {"model",
                                          "ref-load",
                                          "save",

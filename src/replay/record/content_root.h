@@ -17,13 +17,14 @@ std::map<std::string, std::string> run_options(const std::string& meta, const st
 std::map<std::string, std::string> content_options(const std::string& meta,
                                                    const std::string& where);
 
-/// The same for runs that computed the same, wherever and however they ran, and for dumps that hold
-/// the same, however they are stored. Of an unfinished dump that of what is whole.
+/// The content root: equal for runs that computed the same, wherever and however they ran, and for
+/// dumps that hold the same, however they are stored. Of an unfinished dump that of what is whole.
 /// Reads only units that do not say what they hold. Errors: FormatError.
 Hash content_root(const format::DumpReader& dump);
-/// The same from records alone; nothing where a group lies in several units, or its record does not
-/// say what it holds.
+/// The content root by records alone; nothing where a group lies in several units, or its record
+/// does not say what it holds.
 [[nodiscard]] std::optional<Hash> recorded_content_root(const format::DumpReader& dump);
+/// The content root of the dump in a folder. Errors: as of DumpReader::open; FormatError.
 Hash content_root(const std::string& path);
 
 }  // namespace rlreplay::replay

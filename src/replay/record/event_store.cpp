@@ -28,7 +28,7 @@ using format::GroupWriter;
 
 constexpr size_t kMostDims = 8;
 constexpr size_t kMostShown = 120;  // of a line, in an error
-/// In the order in which their datasets are written.
+/// The types of values in the order in which their datasets are written.
 constexpr DType kValueTypes[] = {DType::kF32,    DType::kF64,  DType::kI32, DType::kI64,
                                  DType::kBool,   DType::kI8,   DType::kI16, DType::kU8,
                                  DType::kU16,    DType::kU32,  DType::kU64, DType::kF8E4M3,
@@ -100,7 +100,8 @@ void append(Columns& to, const EventRecord& r) {
   values.insert(values.end(), r.values.begin(), r.values.end());
 }
 
-/// Where one event says its parents, all do. Errors: kInternal for one that does not come before.
+/// Adds the parents of all events, by row; nothing where no event says any.
+/// Errors: kInternal where some events say none, or a parent does not come before its event.
 void add_parents(Columns& to, const StepEvents& events) {
   const auto says = [](const EventRecord& r) { return r.parents.has_value(); };
   if (std::ranges::none_of(events.events, says)) return;
@@ -371,7 +372,7 @@ class Decoder {
   engine::Phase phase_;
 };
 
-/// What a table that records less does not say.
+/// Fills the columns that a unit lacks, where its table records less, with what says "none".
 void fill_absent(Columns& c) {
   const size_t e = c.rank.size();
   if (c.nonfinite.empty()) c.nonfinite.resize(4 * e);

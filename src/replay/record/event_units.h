@@ -18,7 +18,8 @@ namespace rlreplay::replay {
 /// Errors: FormatError kMeaning where two of one rank do.
 std::map<int64_t, format::UnitReader> event_units(const format::DumpReader& dump, const char* kind,
                                                   const std::string& group);
-/// Of units that are open.
+/// The units that hold events of a group, by rank, among units that are open.
+/// Errors: FormatError kMeaning where two of one rank do.
 std::map<int64_t, const format::UnitReader*> event_units(std::span<const format::UnitReader> units,
                                                          const std::string& group);
 

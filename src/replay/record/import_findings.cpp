@@ -15,7 +15,7 @@ using foreign::Problem;
 
 namespace {
 
-/// Of the lines of the unit those that `wanted` is true of.
+/// The findings that `wanted` is true of, in the order of the unit's lines; empty without the unit.
 std::vector<Problem> read_findings(const format::DumpReader& dump, bool (*wanted)(const Problem&)) {
   std::vector<Problem> out;
   for (const format::UnitRecord* unit : dump.find(kFindingsKind, "data")) {

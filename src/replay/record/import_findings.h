@@ -37,7 +37,7 @@ std::vector<format::Dataset> findings_datasets(const std::vector<foreign::Proble
 /// Errors: FormatError; kCorrupt where the unit says something else.
 [[nodiscard]] std::vector<foreign::Problem> recorded_findings(const format::DumpReader& dump);
 
-/// The same as lines of the content (format/SPEC.md section 7): "CODE: MESSAGE (WHERE)".
+/// recorded_findings() as lines of the content (format/SPEC.md section 7): "CODE: MESSAGE (WHERE)".
 [[nodiscard]] std::set<std::string> contradictions(const format::DumpReader& dump);
 
 /// What the import of a dump could not judge, a sentence each.

@@ -31,8 +31,7 @@ std::optional<double> top_p_of(const JsonValue& words) {
   return out;
 }
 
-/// The flags among words that are options of the objective; a value that only a shell knows is
-/// none.
+/// Adds the options of the objective among words, but those whose value only a shell knows.
 void add_objective_flags(const JsonValue& words, std::vector<Setting>& out) {
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string word(words.at(i).string());

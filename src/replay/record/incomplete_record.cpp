@@ -11,7 +11,7 @@
 namespace rlreplay::replay {
 namespace {
 
-/// Of those before the last one, the first that is missing.
+/// The first rollout that is missing between others, as text; empty without one.
 std::string missing_rollout(const RecordedRun& run) {
   const std::vector<int64_t> ids = recorded_rollouts(run);
   for (size_t i = 1; i < ids.size(); ++i) {
@@ -37,7 +37,7 @@ std::string missing_step(const RecordedRun& run, bool part) {
   return {};
 }
 
-/// Of the optimizer steps that the run of a capture was to take, those that are in its part.
+/// How many of the optimizer steps that a capture's run was to take lie in the part of its dump.
 size_t planned(const RunOptions& options, const RunPart& part) {
   const int64_t steps = planned_steps(options), in_rollout = steps_per_rollout(options);
   const auto place = [&](const StepId& step) {

@@ -23,13 +23,12 @@ class RecordRefusal : public Error {
   std::optional<uint64_t> sample_;
 };
 
-/// With `problems` refusals are added there, and what is refused is left out; without, they are
-/// thrown.
+/// Adds refusals to `problems` and leaves out what is refused; without `problems` they are thrown.
 class RefusalGuard {
  public:
   explicit RefusalGuard(RecordProblems* problems) : problems_(problems) {}
 
-  /// Of something that `unit` holds.
+  /// Does what reads something that `unit` holds; the refusal names the unit.
   template <class Work>
   void run(const std::string& unit, Work work) const {
     if (problems_ == nullptr) return work();

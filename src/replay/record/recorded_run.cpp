@@ -21,10 +21,11 @@ namespace {
 
 using Holders = std::span<const format::IndexedGroup>;
 
-/// What a run numbers: others are somebody else's.
+/// Whether a step has numbers that a run gives: a name with negative ones is somebody else's.
 bool is_numbered(const StepId& step) { return step.rollout >= 0 && step.step >= 0; }
 
-/// Those that as many units hold: where writers died, some ranks may have come further than others.
+/// The steps that at least `needed` units hold: where writers died, some ranks may have come
+/// further than others.
 std::vector<StepId> held_by(const std::map<StepId, int64_t>& units, int64_t needed) {
   std::vector<StepId> out;
   for (const auto& [step, there] : units) {

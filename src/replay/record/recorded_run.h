@@ -18,9 +18,9 @@ namespace rlreplay::replay {
 /// A dump of a run, as replays and comparisons read it.
 class RecordedRun {
  public:
-  /// Errors: FormatError.
+  /// Reads the dump in a folder. Errors: FormatError.
   explicit RecordedRun(const std::string& path) : RecordedRun(path, path) {}
-  /// Of the dump in `folder`, which the user knows as `path`.
+  /// Reads the dump in `folder`, which the user knows as `path`. Errors: FormatError.
   RecordedRun(const std::string& folder, std::string path);
 
   /// Leaves out, from here on, rollouts, steps and states that are not of `--steps`; an empty text
@@ -29,27 +29,29 @@ class RecordedRun {
   /// Whether anything was left out.
   [[nodiscard]] bool is_part() const { return is_part_; }
 
-  /// As the user knows it: nothing is opened by it.
+  /// The path as the user knows it: nothing is opened by it.
   const std::string& path() const { return path_; }
   const format::DumpReader& dump() const { return dump_; }
-  /// Errors: those of read_dump_meta.
+  /// The options and the model of the run. Errors: those of read_dump_meta.
   RecordedConfig config() const { return read_dump_meta(dump_.meta(), path_); }
-  /// The same; nothing for a dump that names no model that this version knows.
+  /// config(), or nothing for a dump that names no model that this version knows.
+  /// Errors: kCorrupt.
   [[nodiscard]] std::optional<RecordedConfig> find_config() const;
 
-  /// From what another program wrote. Errors: as imported_from.
+  /// Whether it was made from what another program wrote. Errors: as imported_from.
   [[nodiscard]] bool is_imported() const { return imported_from(dump_.meta(), path_).has_value(); }
 
-  /// In order.
+  /// The rollouts and the steps that the dump holds, in order, but those that keep_steps left out.
   const std::vector<int64_t>& rollouts() const { return rollouts_; }
   const std::vector<StepId>& steps() const { return steps_; }
-  /// Steps before which the state was recorded.
+  /// The steps before which the state was recorded, in order.
   const std::vector<StepId>& states() const { return states_; }
   [[nodiscard]] bool has_state(const StepId& step) const;
 
   /// The named numbers of a step, of all ranks.
   StepScalars scalars(const StepId& step) const;
-  /// Empty where none were recorded.
+  /// The events of a rollout, and of a step; empty where none were recorded. Errors: those of
+  /// open_events and read_events.
   engine::StepEvents rollout_events(int64_t rollout) const;
   engine::StepEvents step_events(const StepId& step) const;
 

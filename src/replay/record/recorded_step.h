@@ -22,7 +22,7 @@ namespace rlreplay::replay {
 /// that has none is empty. Nothing of a column means that no sample has it.
 using TokenColumn = std::optional<std::vector<std::vector<double>>>;
 
-/// What an engine reads of them.
+/// The values rounded to binary32, which an engine computes with.
 std::vector<float> narrowed(std::span<const double> values);
 
 /// Whether every sample that has a response has the column.
@@ -38,9 +38,9 @@ struct RecordedFields {
 struct RecordedStep {
   StepId id;
   bool trained = false;  // a step of the dump
-  /// As they were packed, of several ranks one behind the other, each sample once. Group and reward
-  /// are the rollout's; mask, trajectory and log-probabilities of the rollout the step's own, else
-  /// the rollout's.
+  /// The samples as they were packed, of several ranks one behind the other, each sample once.
+  /// Group and reward are the rollout's; mask, trajectory and log-probabilities of the rollout are
+  /// the step's own, else the rollout's.
   std::vector<Sample> samples;
   std::vector<RecordedFields> fields;  // of each sample
 
@@ -73,8 +73,8 @@ std::string_view column_name(TokenColumn RecordedStep::*column);
 /// The samples of a rollout as they were generated, and the steps on them.
 struct RecordedRollout {
   int64_t id = 0;
-  /// Empty where no rollout unit holds them. Of a rollout without lengths of prompts they have no
-  /// response: what the steps say of one is theirs.
+  /// The samples as generated; empty where no rollout unit holds them. Without lengths of prompts
+  /// they have no response: what the steps say of one is theirs.
   std::vector<Sample> samples;
   std::vector<RecordedFields> fields;
   std::optional<format::RolloutData> data;
@@ -89,19 +89,20 @@ struct RecordedRollout {
 /// The rollouts that have steps in the dump, in order.
 std::vector<int64_t> trained_rollouts(const RecordedRun& run);
 
-/// Those that were generated or trained on, in order.
+/// The rollouts that were generated or trained on, in order.
 std::vector<int64_t> recorded_rollouts(const RecordedRun& run);
 
 /// The steps of their RecordedRollouts, in order: those that were recorded, and step 0 of each
 /// rollout that none trained on.
 std::vector<StepId> steps_of_rollouts(const RecordedRun& run);
 
+/// Reads all that the dump says of a rollout and of the training on it.
 /// Errors: FormatError; kIncomplete where neither a step nor its rollout holds a sample's tokens or
 /// the length of its prompt; kCorrupt where they contradict one another, and where two ranks hold
 /// one sample with other values.
 [[nodiscard]] RecordedRollout read_recorded_rollout(const RecordedRun& run, int64_t rollout);
 
-/// The same, what is refused being left out and added to `problems`. Errors: FormatError.
+/// Reads a rollout without what is refused, which is added to `problems`. Errors: FormatError.
 [[nodiscard]] RecordedRollout read_recorded_rollout(const RecordedRun& run, int64_t rollout,
                                                     RecordProblems& problems);
 
@@ -111,9 +112,10 @@ void check_replayable(const RecordedRun& run, const RecordedRollout& rollout);
 /// The samples of a rollout that can be replayed. Errors: those of check_replayable.
 std::vector<Sample> replayable_samples(const RecordedRun& run, int64_t rollout);
 
-/// Of one rollout, in tokens. Errors: those of check_replayable.
+/// The tokens of the longest prompt of one rollout. Errors: those of check_replayable.
 int64_t longest_prompt(const RecordedRun& run, int64_t rollout);
-/// Of the first one; 0 where there is none.
+/// The tokens of the longest prompt of the run's first rollout; 0 where there is no rollout.
+/// Errors: those of check_replayable.
 int64_t longest_prompt(const RecordedRun& run);
 
 }  // namespace rlreplay::replay

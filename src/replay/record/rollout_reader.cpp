@@ -38,7 +38,7 @@ uint64_t bytes_of(const Sample& s) {
 /// guard_, which throws or notes it.
 class RolloutReader {
  public:
-  /// With `problems` refusals are added there, and what is refused is left out.
+  /// Reads a rollout; with `problems`, refusals are added there and what is refused is left out.
   RolloutReader(const RecordedRun& run, int64_t rollout, RecordProblems* problems = nullptr)
       : run_(run), guard_(problems) {
     out_.id = rollout;
@@ -95,15 +95,15 @@ class RolloutReader {
     s.nuclei = nuclei_of(*out_.data, at);
   }
 
-  /// Of a rollout's sample, what a step takes of its response.
+  /// The bytes that a step takes of the response of a rollout's sample.
   uint64_t generated_bytes(const SampleRow& at) const {
     return bytes_of_response(out_.data->log_probs, at) + bytes_of_nuclei(*out_.data, at);
   }
 
-  /// Before so many bytes more are made of the unit at hand.
+  /// Counts so many bytes more of the unit at hand, before they are made. Errors: kDataLimit.
   void hold(uint64_t bytes) const { held_.hold(*unit_, "", bytes); }
 
-  /// Of a rollout's sample: zeros where it was taken out of training.
+  /// The mask of a rollout's sample: zeros where it was taken out of training.
   std::optional<std::vector<uint8_t>> generated_mask(const SampleRow& at) const {
     const auto& removed = out_.data->removed;
     if (!removed || !removed->has(at.row) || removed->values[at.row] == 0) {
@@ -158,8 +158,7 @@ class RolloutReader {
     return out;
   }
 
-  /// The lengths of the prompts of a step's samples: the first rank's that says it, else the
-  /// rollout's.
+  /// The prompt lengths of a step's samples, by id, as the first rank says them, else the rollout.
   std::map<uint64_t, uint64_t> prompts_of(const std::vector<StepRank>& ranks) const {
     std::map<uint64_t, uint64_t> prompts;
     for (const auto& [data, unit, samples, held] : ranks) {

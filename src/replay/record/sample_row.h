@@ -26,13 +26,15 @@ std::vector<T> tokens_of(const std::vector<T>& values, uint64_t begin, uint64_t 
 std::vector<double> response_of(const std::optional<format::TokenFloats>& column,
                                 const SampleRow& at);
 
+/// The mask of a row's response; nothing where the sample has none.
 [[nodiscard]] std::optional<std::vector<uint8_t>> mask_of(
     const std::optional<format::Column<uint8_t>>& column, const SampleRow& at);
 
 /// What top-p kept of a sample's response; nothing where the sample does not say.
 [[nodiscard]] std::optional<Nuclei> nuclei_of(const format::RolloutData& data, const SampleRow& at);
 
-/// What these take, as they were decoded: what is read as binary64 counts as it was stored.
+/// The bytes that response_of() and nuclei_of() read, as they were decoded: numbers of binary32
+/// count 4 bytes, though they become binary64.
 uint64_t bytes_of_response(const std::optional<format::TokenFloats>& column, const SampleRow& at);
 uint64_t bytes_of_nuclei(const format::RolloutData& data, const SampleRow& at);
 

@@ -24,7 +24,7 @@ std::vector<const format::UnitRecord*> state_units(const format::DumpReader& dum
                                           "; capture with --weights all to load them");
 }
 
-/// None of which holds what is looked for: "weights/3-0/rank0.h5 and 3 more".
+/// Names the units, none of which holds what is looked for: "weights/3-0/rank0.h5 and 3 more".
 std::string named_units(const std::vector<const format::UnitRecord*>& units) {
   const std::string& first = units.front()->path;
   return units.size() == 1 ? first : first + " and " + std::to_string(units.size() - 1) + " more";

@@ -45,7 +45,7 @@ std::optional<Differing> take(std::optional<T>& to, std::optional<T>& from) {
   return std::nullopt;
 }
 
-/// What the elements of a field are of.
+/// For which tokens of a sample a field has an element each: for none, for all, for its response's.
 enum class Elements { kNone, kSample, kResponse };
 
 struct MergeRule {
@@ -59,7 +59,7 @@ std::optional<Differing> same(StepMember& to, StepMember& from) {
   return take(to.*Member, from.*Member);
 }
 
-/// In which fields two ranks must be the same where both have them; the columns of floats too.
+/// The fields in which two ranks must be the same where both have them; so must columns of floats.
 /// `micro_batch` and `scalars` are of a rank, not of a sample: the reader compares them by rank.
 constexpr MergeRule kMustAgree[] = {
     {"length", Elements::kNone, same<&StepMember::length>},

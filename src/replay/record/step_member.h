@@ -21,10 +21,10 @@ struct StepMember {
   std::optional<double> rewards;
   std::optional<uint64_t> trajectory_id, trajectory_tokens;
   std::optional<std::vector<double>> token_weights;  // of the whole sample
-  /// Of the response, in the order of format::kTokenColumnFields.
+  /// Columns of the response, in the order of format::kTokenColumnFields.
   std::array<std::optional<std::vector<double>>, format::kTokenColumnFields.size()> columns;
 
-  /// What `of` takes of the columns, as they were decoded.
+  /// The bytes that `of` takes of the columns, as they were decoded.
   static uint64_t bytes_of(const format::TrainData& data, size_t row, uint64_t prompt);
   /// The sample in a row of a rank's data; `prompt` tokens of it are the prompt.
   static StepMember of(const format::TrainData& data, size_t row, uint64_t prompt,

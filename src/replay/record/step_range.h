@@ -23,7 +23,7 @@ struct StepRange {
 /// an empty text. Errors: kUsage.
 [[nodiscard]] StepRange parse_steps(const std::string& text, std::span<const StepId> steps);
 
-/// Errors: kUsage where the range names a step that a run of so many has not.
+/// Sees that a run of so many steps has those of the range. Errors: kUsage.
 void check_steps(const StepRange& range, size_t steps, const std::string& path);
 
 /// Steps of a run, both ends included.
@@ -37,8 +37,8 @@ struct RunPart {
   [[nodiscard]] bool holds_group(std::string_view kind, const std::string& group) const;
 };
 
-/// Of which steps a dump is: `part` as dump_meta has it; all of the run where it is empty. "1.0.."
-/// goes as far as the dump's own `steps` do. Errors: kCorrupt.
+/// Reads of which steps a dump is: `part` as dump_meta has it; all of the run where it is empty.
+/// "1.0.." goes as far as the dump's own `steps` do. Errors: kCorrupt.
 [[nodiscard]] RunPart parse_part(const std::string& part, std::span<const StepId> steps);
 
 }  // namespace rlreplay::replay

@@ -72,7 +72,7 @@ class RankCheck {
     }
   }
 
-  /// Of two ranks that hold the same samples.
+  /// Refuses two ranks that hold the same samples and pack them into other micro-batches.
   void packing(const StepRank& first, const StepRank& rank) const {
     const auto packed = by_sample(first.data), other = by_sample(rank.data);
     const auto parted = std::ranges::mismatch(packed, other);

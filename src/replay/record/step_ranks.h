@@ -15,6 +15,7 @@ namespace rlreplay::replay {
 
 using StepRank = format::TrainRank;
 
+/// The scalars of a step, joined over its ranks (join_scalars).
 StepScalars scalars_of(const std::vector<StepRank>& ranks);
 
 /// Sees that ranks say the same where they may not say differently, beside the samples' own columns
