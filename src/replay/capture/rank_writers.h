@@ -16,13 +16,13 @@ class RankWriters {
   /// `first` is rank 0's; the others join its dump under their numbers.
   /// Errors: those of DumpWriter::join.
   RankWriters(format::DumpWriter first, const std::string& path, int ranks);
-  /// In the place of all.
+  /// Takes the units of all ranks into one writer, as where a dump is gone on with.
   explicit RankWriters(format::DumpWriter all);
 
-  /// As BackgroundWriter::append.
+  /// Hands a unit to the writer of its rank, as BackgroundWriter::append.
   void append(int rank, std::string path, std::vector<format::Dataset> datasets);
 
-  /// As BackgroundWriter::drain: the units of each writer, in their order.
+  /// Drains all writers, as BackgroundWriter::drain, and returns the units of each, in their order.
   [[nodiscard]] std::optional<std::vector<std::vector<format::UnitRecord>>> drain();
 
   /// Waits until everything is stored, ends all writers and seals the dump.

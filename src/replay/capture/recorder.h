@@ -49,7 +49,7 @@ class Recorder : public RunObserver {
   void step(StepOutcome& outcome, std::span<const Sample> samples,
             std::span<const SampleTargets> targets) override;
 
-  /// The same for a step whose events somebody else has collected.
+  /// Records a step whose events somebody else has collected, as step() does with its own.
   void step(StepOutcome& outcome, const engine::StepEvents& events, std::span<const Sample> samples,
             std::span<const SampleTargets> targets);
   /// The state before the step, where it is to be kept and is not there already.
@@ -60,8 +60,8 @@ class Recorder : public RunObserver {
   /// Where the dump is being written.
   const std::string& path() const { return path_; }
 
-  /// For another thread that ends the program next: stores what was handed over and says how far
-  /// that is, as "everything up to step 3.0 is stored". The other calls do not return any more.
+  /// Stores what was handed over and says how far that is, "everything up to step 3.0 is stored":
+  /// for another thread, which ends the program next. The other calls do not return any more.
   /// Errors: kEnvironment where it cannot be stored.
   std::string drain();
 
@@ -69,7 +69,7 @@ class Recorder : public RunObserver {
   Hash finish();
 
  private:
-  /// As the options of the dump say, by which it is checked what it was begun with.
+  /// Begins with what the dump's own options say; the public constructors add the writers.
   Recorder(const std::string& path, const RunOptions& recorded, const ModelSource& model,
            Trainer& trainer, ThreadPool& pool);
   /// Returns whether the unit was there already.

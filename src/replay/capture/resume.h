@@ -8,13 +8,13 @@
 
 namespace rlreplay::replay {
 
+/// Sees that a resumed capture is asked for what was recorded.
 /// Errors: kUsage, naming the first option of a resumed capture that is not the recorded one,
 /// unless it changes no bits.
 void check_resumed_options(const RunOptions& recorded, const RunOptions& asked);
 
-/// Loads the last recorded state from which all that the record lacks can be reached, and says
-/// where that is; `record` must outlive it. Without such a state it is the model's own, at the
-/// first rollout.
+/// Loads the last recorded state from which all that the record lacks can be reached, else the
+/// model's own, and returns where the run goes on, by `record`, which must outlive that.
 /// Errors: kUsage where model or prompts are not those of the record.
 RunStart resume_run(const RecordedRun& record, const RunOptions& options, const RunTask& task,
                     Trainer& trainer);

@@ -14,8 +14,7 @@
 namespace rlreplay::replay {
 
 /// A rollout as its unit holds it: the samples in their order, with groups, rewards, masks,
-/// log-probabilities, texts, and how each ended. It owns its values: a writer's thread may store it
-/// later.
+/// log-probabilities, texts, and how each ended. It owns its values: another thread may store it.
 std::shared_ptr<const format::RolloutData> rollout_data(const RolloutBatch& batch);
 /// A step as its unit holds it: its samples' masks, scores and targets, and the step's numbers. A
 /// column is absent where a sample has no values for it.

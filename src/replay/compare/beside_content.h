@@ -23,6 +23,8 @@ struct BesideContent {
   std::vector<std::string> notes;  // a sentence each, of many kept files the first few
 };
 
+/// Compares kept files by their hashes, and with `find` by what they say, and the samples that are
+/// made from more than tokens. Without `find` a file written otherwise counts as differing.
 [[nodiscard]] BesideContent compare_beside(const format::DumpReader& a, const format::DumpReader& b,
                                            const KeptFinder& find);
 

@@ -79,7 +79,8 @@ void compare_texts(const std::string& kind, const TextsByPath& a, const TextsByP
   });
 }
 
-/// Of two captures the sampling and the prompts count, too: none of them is given by a record.
+/// Whether an option can be why two captures differ. Sampling and prompts can, too, though a replay
+/// takes both from its record: of two captures neither is given.
 bool can_be_cause(const std::string& name) {
   const Option* option = find_option(name);
   if (option == nullptr) return true;
@@ -120,7 +121,7 @@ void compare_options(const std::string& meta_a, const std::string& meta_b, std::
   });
 }
 
-/// At most `most` lines of a kind.
+/// The causes as lines, of each kind at most `most`, and how many more it has.
 std::string listed(const std::vector<Cause>& causes, size_t most) {
   std::string out;
   for (size_t i = 0; i < causes.size();) {

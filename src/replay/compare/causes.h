@@ -15,6 +15,7 @@ namespace rlreplay::replay {
 /// The longest label of a report's lines: their texts begin three columns behind it.
 inline constexpr size_t kReportLabel = 11;
 
+/// One thing that may be why two runs differ.
 struct Cause {
   std::string kind;  // "options", "program", "contract", "model", "state", "data"
   std::string text;  // "lr: 1e-04 -> 2e-04"

@@ -12,9 +12,9 @@
 
 namespace rlreplay::replay {
 
+/// How two dumps are compared: to which bounds, how far, and what is taken on trust.
 struct DiffOptions {
-  /// The largest difference that counts as none, by field; the part before the slash may be left
-  /// out.
+  /// The largest difference that counts as none, by field: "advantages" or "train/advantages".
   FieldComparison::Tolerances tolerance;
   /// The last rollout or step that is looked at; none: all are.
   std::optional<format::GroupName> last = {};
@@ -35,13 +35,13 @@ struct DataDifference {
     std::optional<format::GroupName> number;  // none for a name of another form
     bool unrecorded = false;  // in nothing but events that only one of them recorded
   };
-  /// Options, rollouts, steps, states and contradictions are equal, to the bit: their content roots
-  /// are.
+  /// Whether the content roots are equal: options, rollouts, steps, states and contradictions are
+  /// the same, to the bit.
   bool identical = true;
-  /// Of columns and scalars nothing differs beyond the tolerances, and neither dump has more.
+  /// Whether no column or scalar differs beyond the tolerances, and neither dump has more of them.
   bool within_tolerance = true;
   std::vector<OptionDifference> options;
-  /// In the order of a step's phases; those of which something was compared.
+  /// The fields of which something was compared, in the order of a step's phases.
   std::vector<FieldDifference> fields;
   /// The first rollout or step that differs, and there the first field.
   std::optional<ValueDifference> first;
@@ -49,18 +49,18 @@ struct DataDifference {
   /// Rollouts, steps and states that only one dump has ("rollout 3 is only in A"), and what the
   /// files of only one say against each other.
   std::vector<std::string> only;
-  /// Of those that are equal, the ones whose samples stand in another order: "step 0 of rollout 3".
+  /// Equal rollouts and steps whose samples stand in another order: "step 0 of rollout 3".
   std::vector<std::string> reordered;
   uint64_t groups = 0;        // in both
   uint64_t groups_equal = 0;  // of these, stored with equal hashes: not decoded
   uint64_t bytes_read = 0;    // stored bytes of the units that were decoded
-  /// That both have and that differ, in the order in which a run makes them.
+  /// The groups that both have and that differ, in the order in which a run makes them.
   std::vector<Group> groups_differing;
 };
 
 /// Compares all that is part of a dump's content, whatever the numbers of ranks and however the
 /// dumps are stored. The bytes of every unit are held to their hash; units of equal content are not
-/// decoded. Extensions, where times and other volatile things of foreign dumps lie, are not looked
+/// decoded. Extensions, which hold times and other volatile things of foreign dumps, are not looked
 /// at.
 /// Errors: FormatError where a unit is not sound; kUsage for a tolerance of a field that neither
 /// dump has, naming those that there are.

@@ -27,7 +27,7 @@ struct DumpsDifference {
   bool within = false;  // not identical, but within the tolerances given
 
   [[nodiscard]] bool identical() const { return data.identical; }
-  /// Of the events, where they part; null where they do not, or there are none.
+  /// Where the events part; null where they do not, or there are none.
   const Origin* origin() const {
     return events && !events->step.identical() ? &*events->step.origin : nullptr;
   }

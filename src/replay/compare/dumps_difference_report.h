@@ -16,8 +16,8 @@ std::string diff_verdict(const DumpsDifference& difference);
 /// where neither does.
 std::string first_difference_line(const DumpsDifference& difference);
 
-/// For people: what came first, in the order of causes, in at most 20 lines unless `all` is asked
-/// for. `verdict`: the first line; `command` shows it again.
+/// What came first, for people, in the order of causes and in at most 20 lines unless `all` is
+/// asked for. `verdict` is the first line; `command` shows it again.
 std::string diff_text(const DumpsDifference& difference, const std::string& verdict,
                       const std::string& command, bool all);
 

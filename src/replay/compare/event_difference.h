@@ -17,9 +17,9 @@ struct RecordedValue {
   uint64_t bits = 0;
 
   double number() const;
-  /// As many hexadecimal digits as the type has.
+  /// The bits in as many hexadecimal digits as the type has.
   std::string hex_bits() const;
-  /// As reports write it: the shortest decimal that reads back.
+  /// The number as reports write it: the shortest decimal that reads back.
   std::string text() const;
 };
 
@@ -33,7 +33,7 @@ struct EventDifference {
   /// Rows that differ or that only one side has, in order; empty where rows are not known.
   std::vector<engine::Element> rows;
   bool rows_known = false;
-  /// Where both sides have values: the first element that differs, in order.
+  /// The first element that differs, in order, where both sides have values.
   struct Value {
     engine::Element at;
     int64_t index = 0;  // flat, in the first record
@@ -60,7 +60,8 @@ std::vector<EventPair> paired_events(const engine::StepEvents& a, const engine::
                                                            const engine::StepEvents& b,
                                                            const engine::EventRecord& in_b);
 
-/// What differs in the first of these rows only; nothing without values.
+/// The first value that differs in one row of an event; nothing where none does, or one record has
+/// no values.
 [[nodiscard]] std::optional<EventDifference::Value> first_value_in(const engine::StepEvents& a,
                                                                    const engine::EventRecord& in_a,
                                                                    const engine::StepEvents& b,

@@ -21,7 +21,8 @@ bool is_nan(T value) {
   return false;
 }
 
-/// None of numbers on both sides of zero: billions of ulps say nothing of them.
+/// The distance of two floats in ulps; nothing for numbers on both sides of zero, of which billions
+/// of ulps say nothing.
 template <class X, class Y>
 std::optional<uint64_t> ulps_of(X x, Y y) {
   if constexpr (std::is_floating_point_v<X> && std::is_same_v<X, Y>) {

@@ -76,7 +76,7 @@ class Tensors {
     return logical_;
   }
 
-  /// Of what is no tensor: the dataset where exactly one unit has it.
+  /// The dataset of what is no tensor, where exactly one unit has it; else null.
   const format::StoredDataset* only(const std::string& name) {
     const format::StoredDataset* found = nullptr;
     for (const UnitReader& unit : of_.units) {
@@ -198,7 +198,7 @@ class GroupComparer {
     values_.differs(of, of_a, of_b);
   }
 
-  /// By field, what was counted of it.
+  /// How many values of each field were found to differ, to be missing or to be tolerated.
   Counts counts() const {
     Counts out;
     for (const FieldDifference& f : values_.fields) {

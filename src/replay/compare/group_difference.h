@@ -13,8 +13,8 @@
 
 namespace rlreplay::replay {
 
-/// A group of a dump's content: a rollout ("rollout"), a step ("train") or the state before one
-/// ("weights").
+/// A part of a dump's content, of one kind: a rollout ("rollout"), a step ("train") or the state
+/// before a step ("weights").
 struct ContentGroup {
   std::optional<format::GroupName> number;  // none for a name of another form
   std::string kind, name;
@@ -33,8 +33,8 @@ struct GroupUnits {
   std::map<std::string, Hash> fields;  // hashes of what it says, by name
 };
 
-/// That its samples can be read, whatever their hashes: two dtypes may say the same. Errors:
-/// FormatError kMeaning, kDataLimit.
+/// Sees that a group's samples can be read, whatever their hashes: two dtypes may say the same.
+/// Errors: FormatError kMeaning, kDataLimit.
 void check_group(const ContentGroup& group, const GroupUnits& of);
 
 /// Compares the values of the fields whose hashes differ, field by field. `assembled`: of a

@@ -16,7 +16,7 @@ using Units = std::vector<const format::UnitRecord*>;
 
 Hash hash_of_bytes(const Buffer<std::byte>& bytes) { return hash_of(bytes); }
 
-/// Those that hold events of a step: of a rollout's first step, also the rollout's.
+/// The units of a step, and of the rollout whose first step it is: those that may hold its events.
 Units units_of(const RecordedRun& run, const StepId& step) {
   Units units = run.dump().find("train", step.group());
   if (step.step != 0) return units;

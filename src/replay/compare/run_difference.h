@@ -27,8 +27,7 @@ struct RunDifference {
                                            const StepId& step);
 
 /// Compares the events of the steps that both dumps have, in order, and stops at the first that
-/// differs. A rollout's events count to its first step; what only one dump recorded of the two is
-/// left out.
+/// differs. A rollout's events count to its first step, where both dumps recorded events of it.
 /// Errors: FormatError where a unit that must be read is not sound.
 [[nodiscard]] RunDifference compare_runs(const RecordedRun& a, const RecordedRun& b,
                                          EqualContent equal);

@@ -31,7 +31,7 @@ struct Place {
   uint64_t end() const { return data->offsets[row + 1]; }
 };
 
-/// By row of the table.
+/// Where the samples of a table lie in the data that it is made of, by row.
 template <class Data>
 using Places = std::vector<std::vector<Place<Data>>>;
 

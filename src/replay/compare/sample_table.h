@@ -21,9 +21,9 @@ struct FieldValues {
                    std::span<const uint16_t>, std::span<const uint32_t>, std::span<const uint64_t>,
                    std::span<const float>, std::span<const double>, std::string_view>;
   List values;
-  /// Of per-token fields: the place in the whole sample of the first value.
+  /// The place in the whole sample of the first value, of fields with a value a token.
   std::optional<uint64_t> token = std::nullopt;
-  /// Of rows of named columns: the names, in the order of the values.
+  /// The names of the columns in the order of the values, of rows of named columns; else null.
   const std::vector<std::string>* columns = nullptr;
 };
 

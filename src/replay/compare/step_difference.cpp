@@ -175,7 +175,7 @@ class OriginSearch {
     }
   }
 
-  /// Of an event of another table: its parents, or, where that says none, all that come before.
+  /// Adds the parents of an event of another table, or all events before one that says none.
   void collect_named(const Event& event, Sources& out) const {
     const auto known = named_.find(event);
     constexpr Span kEverything{-kFar, kFar, true};
@@ -237,7 +237,7 @@ std::optional<EventDifference::Value> value_of(const StepEvents& a, const StepEv
   return first_value_in(a, *in_a, b, *in_b, *row);
 }
 
-/// Where no event's inputs agree: the first that differs.
+/// The first difference as the origin, where no event's inputs agree.
 Origin carried(const StepEvents& a, const StepEvents& b, const EventDifference& first) {
   std::optional<Element> row;
   if (!first.rows.empty()) row = first.rows.front();

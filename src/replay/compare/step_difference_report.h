@@ -9,8 +9,8 @@
 
 namespace rlreplay::replay {
 
-/// Within another report in 14 lines or so; in about 20; or with every cause, every event, and how
-/// many floats lie how far apart.
+/// How long a report is. kBrief: about 14 lines, within another report. kShort: about 20. kAll:
+/// with every cause, every event, and how many floats lie how far apart.
 enum class ReportLength { kBrief, kShort, kAll };
 
 /// What a report says beside the events.
@@ -20,9 +20,9 @@ struct ReportOptions {
   ReportLength length = ReportLength::kShort;
 };
 
-/// The divergence report for people: where two records part, both values and how
-/// far they lie apart, what differs after it. `name_a`, `name_b`: what the sides are called;
-/// `command`: what shows it again, last line of the report.
+/// The divergence report for people: where two records part, both values and how far they lie
+/// apart, what differs after it. `name_a`, `name_b`: what the sides are called. `command` shows the
+/// report again and is its last line.
 std::string step_difference_report(const StepDifference& difference, std::string_view name_a,
                                    std::string_view name_b, std::string_view command,
                                    const ReportOptions& options = {});

@@ -10,9 +10,10 @@
 
 namespace rlreplay::gate {
 
-/// By this a commit's message says that no bit of a run changes with it.
+/// The word by which a commit's message says that no bit of a run changes with it.
 inline constexpr std::string_view kClaim = "[bitwise]";
 
+/// A commit that claims to change no bit.
 struct ClaimingCommit {
   std::string hash, title;
 };
@@ -24,6 +25,7 @@ struct ClaimedRange {
   std::vector<ClaimingCommit> claims = {};  // those whose message has kClaim, the newest first
 };
 
+/// The commits of `range` in the checkout that `folder` lies in, and which of them claim.
 /// Errors: kUsage for a range that is no BASE..HEAD, for names that git does not know, and for two
 /// without a common commit.
 [[nodiscard]] ClaimedRange find_claims(const std::string& folder, const std::string& range);
@@ -34,6 +36,7 @@ enum class ClaimOutcome { kUnclaimed, kKept, kBroken, kNotJudged };
 /// `not claimed`, `kept`, `broken`, `not judged`.
 std::string_view to_string(ClaimOutcome outcome);
 
+/// What came of a claim, and what speaks against it.
 struct ClaimVerdict {
   ClaimOutcome outcome = ClaimOutcome::kUnclaimed;
   std::string reason = {};                         // why it is not judged
@@ -41,8 +44,8 @@ struct ClaimVerdict {
   size_t values = 0;                               // of both together
 };
 
-/// Of what the two commits give here: one bit breaks the claim. Values that could show no change
-/// judge nothing.
+/// Judges a claim by what its two commits give here: one bit breaks it. Values that could show no
+/// change judge nothing.
 [[nodiscard]] ClaimVerdict judge_claim(const CommitRun& base, const CommitRun& head);
 
 }  // namespace rlreplay::gate

@@ -24,11 +24,12 @@ namespace rlreplay::gate {
 /// The class of values that hold wherever the contract of the bits does.
 inline constexpr const char* kAnyClass = "any";
 
-/// Errors: kUsage unless it consists of lower-case letters, digits, `.`, `_` and `-`.
+/// Sees that a name can be a class's. Errors: kUsage unless it consists of lower-case letters,
+/// digits, `.`, `_` and `-`.
 void check_class(std::string_view name);
 
-/// A line each of what differs, of an environment or of inputs: `processor: RECORDED recorded, NOW
-/// now`.
+/// What differs of an environment or of inputs, a line each, as
+/// `processor: RECORDED recorded, NOW now`.
 [[nodiscard]] std::vector<std::string> environment_difference(const GoldenEntries& recorded,
                                                               const GoldenEntries& now);
 

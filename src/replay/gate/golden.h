@@ -24,13 +24,15 @@ struct Golden {
   GoldenEntries values = {};
 };
 
+/// What a file's lines say; `where` names the file in errors, and file_of() gives the lines again.
 /// Errors: kUsage, those of a tolerance and a quarantine.
 [[nodiscard]] Golden golden_of(const GoldenFile& file, const std::string& where);
 [[nodiscard]] GoldenFile file_of(const Golden& golden);
 
+/// Reads a golden file.
 /// Errors: those of read_golden; kUsage for a tolerance, or a quarantine, that is none.
 [[nodiscard]] Golden read(const std::string& path);
-/// Errors: those of write_golden.
+/// Writes a golden file. Errors: those of write_golden.
 void write(const std::string& path, const Golden& golden);
 
 /// What `about` says; empty where it says nothing.

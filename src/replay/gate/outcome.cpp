@@ -9,7 +9,8 @@
 namespace rlreplay::gate {
 namespace {
 
-/// In the tolerance's unit; nothing where one of the two has no value, or none that is a float.
+/// How far a value moved, in the tolerance's unit; nothing where the recorded one or the one of now
+/// is absent, or is no finite float.
 std::optional<double> distance_of(const Tolerance& tolerance, const GoldenDifference& bits) {
   if (!bits.recorded || !bits.now) return std::nullopt;
   return distance(tolerance.unit, *bits.recorded, *bits.now);

@@ -45,16 +45,18 @@ struct JudgedDifference {
   bool within = false;
 };
 
+/// What is said of a golden file, and by which differences.
 struct GoldenVerdict {
   Outcome outcome = Outcome::kNotJudged;
   std::string reason = {};  // of those that need one
   std::vector<JudgedDifference> differences = {};
-  std::vector<std::string> environment = {};  // what of it differs
-  std::vector<std::string> inputs = {};       // the same of what the run is given
+  std::vector<std::string> environment = {};  // what of it differs, a line each
+  std::vector<std::string> inputs = {};       // what of the inputs differs, likewise
   size_t values = 0;                          // compared
 };
 
-/// Of two runs' values what differs. Of several tolerances whose patterns fit a key all hold.
+/// The values of two runs that differ, each judged by the tolerances whose patterns fit its key:
+/// all of these hold. Without one a difference is not within.
 [[nodiscard]] std::vector<JudgedDifference> differences(const std::vector<Tolerance>& tolerances,
                                                         const GoldenEntries& recorded,
                                                         const GoldenEntries& now);

@@ -47,7 +47,7 @@ fs::path users_folder() {
   return {};
 }
 
-/// Empty where there is no place for it, and so no candidate.
+/// The path of pending_path(); empty where the user has no place for it, and so no candidate.
 std::string find_pending(const std::string& path) {
   const fs::path file = fs::weakly_canonical(path);
   const fs::path git = git_folder(file);

@@ -7,23 +7,24 @@
 
 namespace rlreplay::gate {
 
-/// Where the candidate of a golden file lies until somebody accepts it: in the folder of git beside
-/// the checkout that holds the file, or among the user's own files where there is none. Never in
-/// the tree.
+/// Where the candidate of a golden file lies until somebody accepts it, never in the tree: in the
+/// git folder of the checkout that holds the file, else among the user's own files.
 /// Errors: kEnvironment where the user has no home for them.
 [[nodiscard]] std::string pending_path(const std::string& path);
 
 /// Keeps what the last check of a file found as its candidate, which says of what `golden` it would
 /// take the place. Errors: those of write; kEnvironment.
 void keep_candidate(const std::string& path, const Golden& golden, Golden candidate);
-/// Errors: kEnvironment.
+/// Removes the candidate of a golden file, if there is one. Errors: kEnvironment.
 void drop_candidate(const std::string& path);
 
+/// Whether a golden file has a candidate, and whether it can still take the file's place.
 enum class Pending { kNone, kCurrent, kStale };
-/// kStale: the golden file is no longer what the candidate was compared with.
+/// The state of a file's candidate; kStale where the golden file is no longer what that was
+/// compared with, or cannot be read.
 [[nodiscard]] Pending pending(const std::string& path);
 
-/// Errors: those of read; kIncomplete for a stale one.
+/// The candidate of a golden file. Errors: those of read; kIncomplete for a stale one.
 [[nodiscard]] Golden read_candidate(const std::string& path);
 
 /// Golden files that are not there and have a candidate, in the folders of these files.

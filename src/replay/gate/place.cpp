@@ -30,7 +30,7 @@ void add_folder(const std::string& folder, std::vector<std::string>& files,
   if (failed) throw Error(ErrorCode::kEnvironment, failed.message(), folder);
 }
 
-/// Of a test's files the one whose class stands first in `classes`; all others are `instead`.
+/// The file of a test whose class stands first in `classes`; the others go to `instead`.
 Choice choose_key(const std::string& test, const std::vector<Key>& keys,
                   const std::vector<std::string>& classes) {
   Choice out{test};

@@ -17,6 +17,7 @@ struct Key {
   friend auto operator<=>(const Key&, const Key&) = default;
 };
 
+/// The test and the class that a file's path names; path_of() gives the path again.
 /// Errors: kUsage for a path that does not end in `.txt`, with a name that is no class, or with
 /// `@any`, which a file of that class goes without.
 [[nodiscard]] Key key_of(const std::string& path);
@@ -38,8 +39,8 @@ struct Choice {
   std::vector<std::string> instead = {};  // the other classes' files
 };
 
-/// Of each test's files the one of the first of these classes that has one; a file whose name is no
-/// key is a test of its own.
+/// Chooses of each test's files the one of the first of these classes that has one; a file whose
+/// name is no key is a test of its own.
 [[nodiscard]] std::vector<Choice> choose(const std::vector<std::string>& files,
                                          const std::vector<std::string>& classes);
 

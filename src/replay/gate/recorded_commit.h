@@ -16,7 +16,7 @@ struct Checkout {
   std::string changed;  // a tracked file that is not as committed, golden files apart; empty: none
 };
 
-/// Nothing where the file lies in no checkout, or where there is no git.
+/// The checkout that a file lies in; nothing where it lies in none, or where there is no git.
 [[nodiscard]] std::optional<Checkout> find_checkout(const std::string& path);
 
 }  // namespace rlreplay::gate

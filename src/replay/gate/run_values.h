@@ -20,8 +20,8 @@ struct CommandRun {
 };
 
 /// Runs a command of the shell in a folder, empty: the working one, with RLBISECT_OUT naming an
-/// empty one to leave things in, and reads what it left, as `rlbisect --run` does. Errors:
-/// kEnvironment.
+/// empty one to leave things in, and reads what it left, as `rlbisect --run` does.
+/// Errors: kEnvironment.
 [[nodiscard]] CommandRun run_command(const std::string& command,
                                      std::chrono::milliseconds time_limit,
                                      const std::string& in = {});

@@ -17,6 +17,8 @@ struct SelfTest {
 /// The most values that changes are planted in, evenly over a file.
 inline constexpr size_t kMostPlanted = 1000;
 
+/// Plants a change in each value, or evenly in kMostPlanted of more, and judges it as a run in
+/// another environment, where the tolerances count.
 [[nodiscard]] SelfTest self_test(const Golden& golden);
 
 }  // namespace rlreplay::gate

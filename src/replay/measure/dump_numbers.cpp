@@ -60,8 +60,7 @@ std::string contract_of(const RecordedRun& run) {
   return contract ? contract->dump() : "";
 }
 
-/// The contract, the state before the first step and the tokens of its rollout, where they were
-/// recorded.
+/// Digests of what a run was given, where recorded: contract, first state, tokens of its rollout.
 std::vector<NamedDigest> inputs_of(const RecordedRun& run) {
   const StepId& first = run.steps().front();
   std::string state;

@@ -27,9 +27,9 @@ class Executor {
   /// Told of the measurement of one of several candidates, by its place among them.
   using Measured = std::function<void(size_t, Measurement)>;
 
-  /// One of each of several candidates, at once where that is possible. `measured` is told of each
-  /// as soon as it has ended, in this thread and in any order. Errors: the same, when all that had
-  /// begun have ended.
+  /// Measures each of several candidates, at once where that is possible. `measured` is told of
+  /// each as soon as it has ended, in this thread and in any order.
+  /// Errors: those of measure(), thrown once all that had begun have ended.
   virtual void measure_all(std::span<const Candidate> candidates, const Measured& measured) {
     for (size_t i = 0; i < candidates.size(); ++i) measured(i, measure(candidates[i], Build::kAny));
   }

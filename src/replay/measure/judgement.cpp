@@ -186,7 +186,7 @@ Judgement judge_within(const Criterion& criterion, const Measurement& reference,
              : judge_metrics(criterion, reference.metrics, measurement.metrics);
 }
 
-/// Of noisy numbers what lies between good and bad is grey.
+/// Judges numbers by `tolerance` and, where noisy, by `bad_from`: grey is what lies between.
 Judgement judge_numbers(const Criterion& criterion, const Measurement& reference,
                         const Measurement& measurement) {
   Judgement near = judge_within(criterion, reference, measurement);

@@ -30,8 +30,8 @@ struct Criterion {
   std::vector<int> bad_exits = {};
   /// Patterns of names that do not count.
   std::vector<std::string> excluded = {};
-  /// Of noisy numbers: farther from the good end's than this is bad, and between the two nothing is
-  /// said. Otherwise `tolerance`.
+  /// The distance from the good end's beyond which a noisy number is bad; between `tolerance` and
+  /// it nothing is said. Absent: `tolerance` itself.
   std::optional<double> bad_from = {};
 
   [[nodiscard]] bool names(std::string_view metric) const;
@@ -55,6 +55,7 @@ struct Difference {
   std::string describe() const;
 };
 
+/// What is said of a measurement, and why.
 struct Judgement {
   Verdict verdict = Verdict::kSkip;
   std::string reason;
@@ -80,6 +81,7 @@ std::string emptiness_of(const Criterion& criterion, const std::vector<Metric>& 
 [[nodiscard]] Judgement judge(const Criterion& criterion, const Measurement* reference,
                               const Measurement& measurement);
 
+/// Sees that a tolerance has something to be of.
 /// Errors: kUsage for a tolerance where what is compared is equal or not: digests and exit codes.
 void check_tolerance(const Criterion& criterion, const Measurement& reference);
 

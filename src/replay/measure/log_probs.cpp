@@ -14,7 +14,7 @@ using replay::RecordedRollout;
 using replay::RecordedRun;
 using replay::RecordedStep;
 
-/// Of a sample what places and counts its tokens.
+/// The sample with what places and counts its tokens alone: id, mask and lengths.
 Sample outline(const Sample& sample) {
   Sample out;
   out.id = sample.id;
@@ -40,7 +40,7 @@ bool same_samples(const StepLogProbs& good, const StepLogProbs& bad) {
                             &std::vector<float>::size);
 }
 
-/// Whose numbers are compared, step by step.
+/// What comparing the steps of two runs has found so far.
 struct Comparison {
   Difference worst;  // of the first step that is beyond the tolerance
   bool differs = false;

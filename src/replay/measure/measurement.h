@@ -29,6 +29,7 @@ enum class Evidence { kNone, kExitCode, kMetrics, kDump };
 /// `a dump`, `metrics.json`, ...
 std::string to_string(Evidence evidence);
 
+/// A digest under the name of what it is of: a step, or an input of the run.
 struct NamedDigest {
   std::string name;
   std::string digest;  // empty where it was not recorded
@@ -72,7 +73,7 @@ struct Measurement {
 
 /// A word that a file can hold: `ran`, `crashed`, ...
 std::string_view to_string(RunKind kind);
-/// Errors: kCorrupt for any other word.
+/// The kind that a word of to_string() names. Errors: kCorrupt for any other word.
 RunKind run_kind_of(std::string_view word);
 
 }  // namespace rlreplay::measure

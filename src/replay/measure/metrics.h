@@ -27,6 +27,7 @@ struct Metric {
   std::vector<std::string> step_names = {};  // where steps are not merely counted
 };
 
+/// The metric of this name; null where there is none.
 [[nodiscard]] const Metric* find_metric(const std::vector<Metric>& metrics,
                                         const std::string& name);
 

@@ -84,7 +84,7 @@ double ratio_of(const Spread& spread) {
   return std::isfinite(spread.floor) && spread.floor > 0 ? spread.gap / spread.floor : 0;
 }
 
-/// By the number that lies farthest apart in terms of its noise.
+/// Sets the criterion by the number that lies farthest apart in terms of its noise, and says why.
 void separate_by_noise(const Criterion& criterion, Separation& out) {
   const auto best = std::ranges::max_element(out.spreads, {}, ratio_of);
   if (best == out.spreads.end()) {
