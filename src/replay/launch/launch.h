@@ -32,6 +32,7 @@ struct LaunchScript {
   std::vector<std::pair<std::string, std::string>> variables;
 };
 
+/// A launcher's command as it will be run, and what becomes of each setting of the recipe.
 struct Launch {
   std::string framework;
   std::vector<LaunchSetting> settings;  // in order

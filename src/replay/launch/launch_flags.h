@@ -26,6 +26,7 @@ std::vector<std::string> join_launch_flags(
 /// What a verb does anew, and so which flags it would have to follow; each contains those before.
 enum class Reach { kObjective, kTraining, kRollout };
 
+/// A flag of a launch script and its value; several are one text, empty: none.
 struct LaunchFlag {
   std::string name;  // without dashes
   std::string value;

@@ -122,7 +122,7 @@ LaunchScript parse(const std::string& path, const std::string& text) {
   return out;
 }
 
-/// Of a command that runs a shell on a text, the place of the text; else the command's size.
+/// The place of the text that a command runs a shell on, behind its -c; else the command's size.
 size_t find_text(const std::vector<std::string>& command) {
   constexpr std::string_view kShells[] = {"bash", "sh", "dash", "zsh", "ksh"};
   const auto is_shell = [&](std::string_view word) {

@@ -15,8 +15,8 @@ namespace rlreplay::replay {
 /// and no word behind it: the first one is none of them, but its name.
 [[nodiscard]] std::optional<LaunchScript> find_script(const std::vector<std::string>& command);
 
-/// What a word gives to a variable: NAME=VALUE, "NAME": "VALUE" in JSON, or one of a list behind a
-/// comma.
+/// The value that a word gives to a variable: of NAME=VALUE, of "NAME": "VALUE" in JSON, or of one
+/// of them behind a comma; nothing for another word.
 [[nodiscard]] std::optional<std::string> value_given(std::string_view word,
                                                      const std::string& name);
 

@@ -82,7 +82,7 @@ std::string utc() {
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
-/// As it would be typed, without what may be a secret.
+/// The command line of this process as it would be typed, without what may be a secret.
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> words;

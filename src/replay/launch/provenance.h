@@ -36,7 +36,7 @@ class Provenance {
   std::string began_;
 };
 
-/// As lines for people, of what such an object says; empty for one that says nothing.
+/// What such an object says, as lines for people; empty for one that says nothing.
 std::string provenance_text(const std::string& unstable);
 
 }  // namespace rlreplay::replay

@@ -73,8 +73,8 @@ class Words {
     return option_ + "=" + (unknown_ ? std::string(kHidden) : recorded_value(option_, value));
   }
 
-  /// A word that belongs to no known option: rlreplay's verb and paths, a launcher's program and
-  /// scripts.
+  /// A word of no known option, kept where it is rlreplay's verb or path, or a launcher's program
+  /// or script; else `***`.
   std::string take_other(const std::string& word) {
     const bool script = first_ || word.ends_with(".py") || word.ends_with(".sh");
     const bool kept = whose_ == CommandOf::kRlreplay ? !unknown_ : script && option_.empty();

@@ -15,6 +15,8 @@ namespace rlreplay::replay {
 /// that rlreplay has too and those of the recipe, with one value each.
 enum class CommandOf { kRlreplay, kLauncher };
 
+/// The words of a command line as a dump may hold them, in their order; of rlreplay's own
+/// those up to `--`, behind which a launcher's follow.
 std::vector<std::string> recorded_words(std::span<const std::string> words, CommandOf whose);
 
 /// A value of such an option ("--model") without secrets.

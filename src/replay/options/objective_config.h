@@ -10,8 +10,13 @@
 /// What the objective is told, from the options of a run.
 namespace rlreplay::replay {
 
+/// The dialect: Miles' where the options name it, else slime's.
 engine::Dialect dialect(const RunOptions& options);
+/// From rewards to advantages. The advantage estimator's name stands for this part and for the
+/// policy loss of objective_config(): gspo and cispo have grpo's advantages.
+/// Errors: kInternal for names that the option table does not have.
 engine::AdvantageConfig advantage_config(const RunOptions& options);
+/// From log-probabilities and advantages to the loss. Errors: as advantage_config.
 engine::ObjectiveConfig objective_config(const RunOptions& options);
 
 /// The dialect's estimators beside that of the options which give the same advantages, and those

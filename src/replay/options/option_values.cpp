@@ -19,8 +19,8 @@ constexpr size_t kShown = 60;  // columns of a text that is quoted
                                      ", not \"" + one_line(std::string(text), kShown) + "\"");
 }
 
-/// In binary32 one too small would be 0, which often means something else, and one too large an
-/// infinity.
+/// Sees that binary32 holds a value: one too small would be 0, which often means something else,
+/// and one too large an infinity. Errors: kUsage.
 void check_binary32(const Option& option, std::string_view text, double value) {
   const auto narrow = static_cast<float>(value);
   if (std::isfinite(narrow) && (narrow != 0 || value == 0)) return;

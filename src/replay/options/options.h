@@ -109,6 +109,7 @@ struct RunOptions {
 /// Samples of a rollout and steps of a run at most, and what every count of the table is at most.
 inline constexpr int64_t kMaxCount = INT32_MAX;
 
+/// The part of the help, and of a configuration file, that an option stands in.
 enum class Section {
   kModel,
   kPrompts,
@@ -119,6 +120,7 @@ enum class Section {
   kMachine,
   kRecord
 };
+/// The heading over a section: "Prompts and rewards".
 std::string_view title(Section section);
 
 using Field = std::variant<bool RunOptions::*, int64_t RunOptions::*, double RunOptions::*,
@@ -161,7 +163,8 @@ std::vector<Setting> settings(const RunOptions& options);
 /// whose reward rises from about 0.5 to 0.8 in some five steps.
 std::vector<Setting> demo_settings();
 
-/// Errors: kUsage for a name that is no option (one that is near is proposed).
+/// Sets the options that are named, one after the other: the last one of a name counts.
+/// Errors: kUsage for a name that is no option (one that is near is proposed); those of set_option.
 void apply_settings(RunOptions& options, std::span<const Setting> settings);
 
 /// Throws kUsage: there is no such option, and which may have been meant.
@@ -171,10 +174,11 @@ void apply_settings(RunOptions& options, std::span<const Setting> settings);
 /// Errors: kUsage, kUnsupported.
 void check_options(const RunOptions& options);
 
-/// Of a run that generates, after check_options: that its steps divide a rollout. Errors: kUsage.
+/// Sees, after check_options, that the steps of a run that generates divide its rollouts.
+/// Errors: kUsage.
 void check_batches(const RunOptions& options);
 
-/// The same for a run that has no record to take columns from.
+/// Sees that a run asks for no column that only a record could give.
 /// Errors: kUnsupported for what a critic or a teacher would compute.
 void check_on_policy(const RunOptions& options);
 

@@ -56,7 +56,8 @@ Effect effect_of_schedule(std::string_view name, ReplayKind kind, const RunOptio
   return when(!gives.steps || (decays_over_run(options) && options.num_rollout));
 }
 
-/// Of options that go into advantages alone.
+/// Whether the record gives all that an option goes into: advantages, or the rewards that they
+/// begin with.
 bool is_given(std::string_view name, const RunOptions& options, const RecordGives& gives) {
   const bool shapes =
       is_one_of(name, {"disable-rewards-normalization", "disable-grpo-std-normalization"});
@@ -66,7 +67,8 @@ bool is_given(std::string_view name, const RunOptions& options, const RecordGive
                                               "opd-kl-coef", "kl-coef"});
 }
 
-/// Of an estimator the policy loss is left where advantages are given.
+/// Whether a change of the estimator changes nothing: advantages are given, and the policy loss,
+/// which it names too, stays.
 bool same_policy_loss(const Option& option, const RunOptions& before, const RunOptions& after,
                       const RecordGives& gives) {
   return gives.advantages && option.name == "advantage-estimator" &&

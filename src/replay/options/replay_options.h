@@ -7,10 +7,10 @@
 
 namespace rlreplay::replay {
 
-/// What is done again.
+/// What a replay does again, and so which options count in it.
 enum class ReplayKind { kTraining, kImportedTraining, kRollout, kReferee };
 
-/// What an option can do to it.
+/// What an option can do to a replay.
 enum class Effect {
   kBits,
   kSpeed,  // the bits stay as they are, by contract
@@ -24,6 +24,7 @@ struct RecordGives {
   bool nuclei = false;  // the ids that top-p kept
 };
 
+/// What an option can do to a replay with these options, by a record that gives this much.
 Effect effect_of(const Option& option, ReplayKind kind, const RunOptions& options,
                  const RecordGives& gives = {});
 

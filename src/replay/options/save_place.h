@@ -13,8 +13,8 @@ namespace rlreplay::replay {
 /// beside its name, which no other process does meanwhile, and takes the name when it is whole.
 class SavePlace {
  public:
-  /// Before the run. `otherwise`: what can be done with a folder that holds something, beside
-  /// choosing another.
+  /// Takes the place before the run. `otherwise`: what can be done with a folder that holds
+  /// something, beside choosing another.
   /// Errors: kUsage where the folder is the checkpoint that the run begins with, lies within a
   /// dump, holds something and may not be replaced, or files that are none of a checkpoint's, or
   /// another process saves there; kEnvironment where it cannot be made or written to.

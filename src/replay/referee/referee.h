@@ -38,13 +38,15 @@ struct RefereeCase {
   int64_t beyond_max_tokens = 0;
 };
 
-/// Where samples of several versions are selected and none is named, those of the dump's own
-/// weights are judged. Errors: kUsage where nothing is selected, where no version can be chosen,
-/// and where one is named that no sample has; kIncomplete where neither side was recorded.
+/// The samples that are judged. Where they are of several versions and none is named, those of the
+/// dump's own weights are taken. Errors: kUsage where nothing is selected, where no version can be
+/// chosen, and where one is named that no sample has; kIncomplete where neither side was recorded.
 RefereeCase select_case(const RecordedRun& run, const RefereeSelection& selection);
 
+/// Who computed the recorded log-probabilities: the trainer, or the rollout engine.
 enum class Side { kTrain, kRollout };
 inline constexpr std::array kSides = {Side::kTrain, Side::kRollout};
+/// "train", "rollout".
 std::string name(Side side);
 
 /// A token of a response whose loss mask is 1.
@@ -65,7 +67,9 @@ struct Distances {
   std::optional<size_t> where;  // index of the token of max
 };
 
+/// Which side lies nearer to the evaluation; kUnknown where no token has finite numbers of both.
 enum class Nearer { kTrain, kRollout, kEqual, kUnknown };
+/// The word of a report for it: "train", "rollout", ...
 std::string name(Nearer nearer);
 
 /// Tokens that are judged together: all, a sample's, those of a range of positions.
@@ -73,10 +77,11 @@ struct RefereeRow {
   int64_t tokens = 0;
   Distances noise;                               // of the rounded evaluation
   std::array<std::optional<Distances>, 2> side;  // by Side
-  /// Whose mean distance is smaller, over the tokens that both have.
+  /// The side whose mean distance is smaller, over the tokens that both have.
   Nearer nearer = Nearer::kUnknown;
 };
 
+/// How far both sides lie from the evaluation, by all tokens, by sample and by place in a response.
 struct RefereeVerdict {
   std::vector<JudgedToken> tokens;
   RefereeRow all;
@@ -86,11 +91,11 @@ struct RefereeVerdict {
     RefereeRow row;
   };
   std::vector<Positions> positions;  // those that have tokens
-  /// Its mean distance, in those of the noise, and whether that is more than kBeyondNoise.
+  /// By side, its mean distance over that of the noise, and whether that is more than kBeyondNoise.
   std::array<std::optional<double>, 2> noise_ratio;
   std::array<bool, 2> beyond_noise{};
-  /// Where the side fits the evaluation of the token before (-1) or after (+1) at least twice as
-  /// well.
+  /// By side, whether it fits the evaluation of the token before (-1) or after (+1), at least twice
+  /// as well as that of its own.
   std::array<std::optional<int>, 2> shifted;
   /// Samples whose recorded log-probabilities are off as a whole where most samples' are not.
   std::array<std::vector<size_t>, 2> broken;
@@ -101,10 +106,11 @@ struct RefereeVerdict {
   }
 };
 inline constexpr double kBeyondNoise = 3;
-/// Of a sample that is off as a whole: its median distance in those of the median sample.
+/// A sample is off as a whole from this on: its median distance over that of the median sample.
 inline constexpr double kBrokenSample = 10;
 
-/// Compares. `scores`: of the case's samples, both evaluations.
+/// Judges both sides of each token with loss mask 1. `scores`: of the case's samples, both
+/// evaluations. `worst`: how many tokens that list has.
 [[nodiscard]] RefereeVerdict judge(const RefereeCase& given, const engine::StreamedScores& scores,
                                    size_t worst = 12);
 

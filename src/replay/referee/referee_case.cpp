@@ -20,7 +20,7 @@ std::vector<float> train_log_probs(const RecordedStep& step, size_t i) {
   return column == nullptr ? std::vector<float>() : narrowed((*(step.*column))[i]);
 }
 
-/// Of the weights that wrote a sample, in their order; empty where not recorded.
+/// The versions of the weights that wrote a sample, in their order; empty where not recorded.
 std::vector<int64_t> versions_of(const RecordedRollout& rollout, uint64_t id) {
   const auto row = rollout.rows.find(id);
   if (row == rollout.rows.end() || !rollout.data->versions) return {};
@@ -35,7 +35,7 @@ bool selected(const RefereeSelection& selection, const Sample& s, bool has_group
   return selection.groups && has_group && selection.groups->contains(s.group);
 }
 
-/// What may be chosen among the steps that are.
+/// The ids that may be chosen, of samples and of groups, in the selected steps.
 struct There {
   std::set<uint64_t> samples, groups;
 };

@@ -34,8 +34,8 @@ class ElementSink : public engine::EventSink {
   void whole(const engine::Event& event, const engine::EventView& values) override;
   void restart() override;
 
-  /// Of the wanted numbers at `index`: by token, (0, 0) of a whole tensor. Every type fits binary64
-  /// but sums, which stand in `sum`.
+  /// The kept numbers that were wanted at `index`, by token, (0, 0) of a whole tensor. Every type
+  /// fits binary64 but sums, which stand in `sum`.
   const std::map<TokenPlace, std::vector<double>>& kept(size_t index) const { return kept_[index]; }
   [[nodiscard]] std::optional<double> number(size_t index) const;
   [[nodiscard]] std::optional<int64_t> sum() const { return sum_; }

@@ -28,9 +28,10 @@ struct ElementTarget {
   [[nodiscard]] bool is_gradient() const { return spec->kind == engine::Kind::kParameterSum; }
 };
 
-/// Errors: kUsage, saying what is wrong with the question.
+/// Throws kUsage, naming the question and saying what is wrong with it.
 [[noreturn]] void refuse_element(const ElementQuestion& q, const std::string& why);
 
+/// The element that a question names in a step of these samples.
 /// Errors: kUsage for an element that the step has not.
 [[nodiscard]] ElementTarget find_target(const ElementQuestion& q, std::span<const Sample> samples,
                                         const ModelConfig& model, const ParameterTable& parameters);

@@ -35,7 +35,7 @@ void add_file(const fs::path& path, Hasher& hasher) {
   if (!file.eof()) throw Error(ErrorCode::kEnvironment, "cannot be read", path.string());
 }
 
-/// Empty where none of them is there.
+/// The hash of the files that are there, by their sorted paths; empty where none is.
 std::string hash_of_files(std::vector<fs::path> files) {
   std::error_code absent;
   std::erase_if(files, [&](const fs::path& file) { return !fs::is_regular_file(file, absent); });

@@ -20,7 +20,9 @@ void add_golden(const StepOutcome& step, GoldenEntries& entries);
 /// What a golden run may ask for: a file may come from somebody else, and is to be checked often.
 inline constexpr int64_t kMaxGoldenSamples = 1 << 16;
 
-/// Errors: kUsage for options that no run on policy can have, and for more than kMaxGoldenSamples.
+/// Sees that a golden run can have these options.
+/// Errors: kUsage where no run on policy can, and for more than kMaxGoldenSamples samples or
+/// rollouts; those of check_on_policy.
 void check_golden_options(const RunOptions& options);
 
 /// Runs on policy; the entries of all its rollouts and steps. `planted`: a difference that is to be
@@ -31,7 +33,7 @@ GoldenEntries golden_run(const engine::Runtime& runtime, const RunOptions& optio
 
 /// The options of a run that can change its bits, as texts by name, defaults too.
 GoldenEntries golden_options(const RunOptions& options);
-/// Those options. Errors: those of set_option.
+/// The options that golden_options() gave the texts of. Errors: those of apply_settings.
 RunOptions options_of(const GoldenEntries& options);
 
 }  // namespace rlreplay::replay

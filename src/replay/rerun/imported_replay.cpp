@@ -29,8 +29,8 @@ size_t samples_of_step(const RunOptions& options, size_t rollout) {
   return static_cast<size_t>(std::clamp<int64_t>(asked, 1, std::max<int64_t>(1, all)));
 }
 
-/// Where the steps of a rollout that none trained on end: each has as many trajectories as the
-/// options say, with all of their samples. What is left over is dropped.
+/// The ends of the steps that a rollout is cut into which none trained on: each has as many
+/// trajectories as the options say, with all of their samples. What is left over is dropped.
 std::vector<size_t> step_ends(const RecordedStep& step, const RunOptions& options) {
   using Key = std::pair<bool, uint64_t>;
   std::set<Key> all, before, here;

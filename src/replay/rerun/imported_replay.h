@@ -22,6 +22,7 @@ struct ImportedSteps {
 /// What the record has of all steps of the plan.
 RecordGives gives_of(const ImportedSteps& steps, const ReplayPlan& plan);
 
+/// The steps of an imported dump, with what its record gives of each.
 /// Errors: kUsage where the dump holds no samples.
 ImportedSteps imported_steps(const RecordedRun& record, const RunOptions& options);
 

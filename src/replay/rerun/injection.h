@@ -23,7 +23,7 @@ struct Injection {
   int64_t ulps = 0;
 };
 
-/// Errors: kUsage.
+/// Reads the text that to_string() writes; `@RANK` may be left out. Errors: kUsage.
 [[nodiscard]] Injection parse_injection(std::string_view text);
 std::string to_string(const Injection& injection);
 
@@ -54,7 +54,7 @@ class InjectingSink : public engine::EventSink {
             int64_t column) override;
   void restart() override;
 
-  /// Empty until the value passed by.
+  /// What was planted; empty until the value passed by.
   const std::optional<Planted>& planted() const { return planted_; }
 
  private:

@@ -15,6 +15,7 @@
 /// One operation apart from its step: by a kernel set, and in binary64.
 namespace rlreplay::replay {
 
+/// An operation with its inputs: views of memory that others own.
 struct Operation {
   engine::Event event;
   ModelConfig model;
@@ -31,14 +32,15 @@ struct Operation {
 struct OperationForm {
   /// Order: the contract's (docs/numerics.md).
   void (*compute)(const Operation& op, const engine::Runtime& runtime, kernels::Matrix<float> out);
-  /// A row of the same from the formulas, in binary64 and in an order of its own; `out` is zero.
+  /// A row of what `compute` gives, by the formulas in binary64 and in an order of its own; `out`
+  /// is zero before.
   void (*row64)(const Operation& op, int64_t row, std::span<double> out);
 };
 
-/// Nothing for what has no reference in binary64.
+/// How the operation of an event is computed; nothing for what has no reference in binary64.
 [[nodiscard]] std::optional<OperationForm> form_of(const engine::Event& event);
 
-/// Shapes: [count, columns], of both.
+/// All rows of an operation that has a form, by kernels and in binary64. Shapes: [count, columns].
 std::vector<float> compute(const Operation& op, const engine::Runtime& runtime);
 std::vector<double> compute_binary64(const Operation& op, ThreadPool& pool);
 

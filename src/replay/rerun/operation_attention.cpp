@@ -70,7 +70,7 @@ void dq64(const Operation& op, int64_t row, std::span<double> out) {
   }
 }
 
-/// Of a key over the queries from it on: dk = sum of ds q / sqrt(D), or dv = sum of p dout.
+/// Sums for a key over the queries from it on: dk = sum of ds q / sqrt(D), or dv = sum of p dout.
 void dkv64(const Operation& op, int64_t row, bool value, std::span<double> out) {
   const int64_t D = op.model.head_dim;
   for (int64_t h = 0; h < op.model.heads; ++h) {

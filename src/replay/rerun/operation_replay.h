@@ -25,6 +25,7 @@ struct OperationSide {
   int64_t at = 0;  // where the error is the largest
 };
 
+/// What an operation gives on each side, against the record and against binary64.
 struct OperationReplay {
   engine::StepEvent event;
   std::vector<std::string> inputs;
@@ -35,16 +36,17 @@ struct OperationReplay {
   [[nodiscard]] bool identical() const;
 };
 
-/// A kernel set of this processor. Errors: kUsage, with those that there are.
+/// The kernel set of this name. Errors: kUsage where this processor has none, with those it has.
 const kernels::KernelSet& kernels_named(std::string_view name);
 
+/// Computes an operation of a step again by each kernel set and in binary64.
 /// Errors: those of RecordedOperation.
 [[nodiscard]] OperationReplay replay_operation(const RecordedRun& record,
                                                const engine::StepEvent& event,
                                                std::span<const kernels::KernelSet* const> sets,
                                                ThreadPool& pool);
 
-/// For people, and one line: rlreplay.operation/1.
+/// A replayed operation for people, and as one line: rlreplay.operation/1.
 std::string operation_text(const OperationReplay& replay);
 std::string operation_json(const OperationReplay& replay, const std::string& dump);
 

@@ -79,7 +79,8 @@ bool is_as_recorded(const DifferenceSide& side, const StepId& step,
   return compare_steps(side.record.step_events(step), computed.events).identical();
 }
 
-/// In what the program that recorded is another one, if it says so: its contract, else its commit.
+/// How the program that recorded differs from this one, after ": ": in its contract, else its
+/// commit; empty where the record does not say.
 std::string other_program(const DifferenceSide& side) {
   const std::vector<Cause> causes =
       replay_causes(side.record, side.options, computing(side.options));

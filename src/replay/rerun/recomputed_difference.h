@@ -20,18 +20,20 @@ struct DifferenceSide {
   bool as_recorded = true;
 };
 
+/// What computing a step again on both sides gave.
 struct RecomputedDifference {
   std::optional<StepDifference> step;  // with values
   std::string note;                    // what was computed, or why it was not
 };
 
-/// `step`: the first that differs. Nothing is thrown for what a record lacks: the note says it.
+/// Computes `step`, the first that differs, again on both sides and compares. Nothing is thrown for
+/// what a record lacks: the note says it.
 [[nodiscard]] RecomputedDifference recompute_difference(const DifferenceSide& a,
                                                         const DifferenceSide& b,
                                                         const StepId& step);
 
-/// The same for two dumps, `difference` being what their events show: where the element is not
-/// known it is computed, and the note says so, or why it is not. Empty where nothing is to be done.
+/// Adds the element to `difference`, what the events of two dumps show, by computing it again where
+/// it is not known. Returns the note that says so, or why it was not; empty for nothing to be done.
 [[nodiscard]] std::string find_element(const RecordedRun& a, const RecordedRun& b,
                                        StepDifference& difference);
 

@@ -120,8 +120,7 @@ class Replay {
     return out;
   }
 
-  /// The step that `whole` took, from the state as it is now, on those of its samples that are
-  /// kept.
+  /// The step that `whole` took, from the state as it is now, on the samples that are kept of it.
   StepOutcome run_part(const StepId& id, const StepOutcome& whole,
                        const std::function<bool(uint64_t)>& kept) {
     const RecordedStep& step = step_of(id);
@@ -144,7 +143,7 @@ class Replay {
 
   void check_planted() const { watch_.check_planted(); }
 
-  /// Of the last step that was run; of none, nothing.
+  /// The events of the last step that was run; nothing before the first.
   const std::optional<engine::StepEvents>& last_events() const { return replayed_before_; }
 
  private:

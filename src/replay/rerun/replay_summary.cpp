@@ -13,8 +13,8 @@ namespace {
 
 StepId id_of(const StepOutcome& outcome) { return {outcome.rollout_id, outcome.step_id}; }
 
-/// The same bits, and two NaNs, are no change. One that is not finite is counted apart: as the
-/// largest it would hide every other.
+/// Takes a change that is larger than those before. Equal numbers, and two NaNs, are no change. One
+/// that is not finite is counted apart: as the largest it would hide every other.
 void take(std::optional<LargestChange>& to, std::optional<double> record, double replay,
           const StepOutcome& outcome) {
   if (!record) return;

@@ -30,12 +30,12 @@ struct ReplaySummary {
   void add(const StepOutcome& outcome);
   void add(const ReplayedStep& step);
   [[nodiscard]] bool identical() const { return different == 0; }
-  /// Of an imported dump nothing is called the same.
+  /// Whether anything was compared to the bit; of an imported dump nothing is, whatever is equal.
   [[nodiscard]] bool judged() const { return events + values > 0; }
 };
 
-/// Two lines: against what and how much was compared, and the largest changes. `steps`: of the
-/// record.
+/// Two lines: against what and how much was compared, and the largest changes. `steps`: how many
+/// the record has.
 std::string summary_text(const ReplaySummary& summary, const std::string& dump, size_t steps);
 
 /// One line: rlreplay.replay/1.

@@ -13,7 +13,7 @@
 
 namespace rlreplay::replay {
 
-/// Its loss, gradient norm and rate, as far as they were recorded.
+/// The loss, gradient norm and learning rate of a step, as far as they were recorded.
 RecordedScalars recorded_scalars(const RecordedStep& step);
 
 /// A recorded column or scalar that a replay does not give.

@@ -33,6 +33,7 @@ class Watch {
   engine::StepEvents finish(int64_t rollout, int64_t step) {
     return recording_.finish(rollout, step);
   }
+  /// Sees that a difference was planted where the plan has one.
   /// Errors: kUsage where a difference was to be planted and its element never passed by.
   void check_planted() const;
 

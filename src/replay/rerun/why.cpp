@@ -87,7 +87,7 @@ std::vector<LeafPart> leaf_parts(const ElementTarget& t, const ElementSink& sink
   return out;
 }
 
-/// Where a row of an input stands that a row of the event reads alone.
+/// The token of an input's row, where a row of the event reads one row alone; else nothing.
 std::optional<TokenPlace> input_token(const ElementTarget& t, Reach reach) {
   TokenPlace out = t.token();
   if (reach == Reach::kPrevious) --out.second;
@@ -123,8 +123,8 @@ std::vector<WantedNumbers> wanted_numbers(const Event& event, const ElementTarge
   return out;
 }
 
-/// Of a gradient known by tokens its factors, in the order of factor_columns(); otherwise the
-/// element and the numbers of its inputs.
+/// The factors of a gradient that is known by tokens, in the order of factor_columns(); otherwise
+/// the element and the numbers of its inputs.
 std::vector<WantedNumbers> numbers_to_keep(const Event& event, const ElementTarget& t,
                                            std::span<const engine::ResolvedInput> inputs,
                                            const ModelConfig& model) {

@@ -15,7 +15,7 @@ struct ElementQuestion {
   engine::StepEvent at;
   int64_t index = 0;
 };
-/// Errors: kUsage.
+/// Reads `EVENT:INDEX`. Errors: kUsage.
 [[nodiscard]] ElementQuestion parse_element(std::string_view text);
 
 /// What an element was computed from.
@@ -72,7 +72,7 @@ struct ElementOrigin {
                                         const ElementQuestion& question, Trainer& trainer,
                                         ThreadPool& pool);
 
-/// For people, 80 columns wide. `all`: every leaf, and the tokens of each.
+/// An element's origin for people, 80 columns wide. `all`: every leaf, and the tokens of each.
 std::string origin_text(const ElementOrigin& origin, bool all);
 /// One line: rlreplay.why/1.
 std::string origin_json(const ElementOrigin& origin, const std::string& dump);

@@ -16,7 +16,7 @@ std::string element_name(const ElementOrigin& o) {
   return to_string(o.question.at) + ":" + std::to_string(o.question.index);
 }
 
-/// By what they give, the largest first; those of none last.
+/// The items by size, the largest first; equal ones stay in their order.
 template <class T, class Size>
 std::vector<const T*> largest_first(const std::vector<T>& all, Size size) {
   std::vector<const T*> out;

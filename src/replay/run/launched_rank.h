@@ -25,12 +25,12 @@ struct LaunchedRank {
 
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
-/// By the variables that torchrun, mpirun (Open MPI) and srun set, and rlreplay itself; nothing
-/// where none of them started more than one rank. Errors: kUsage for variables that do not go
-/// together, and where ranks on several machines are not told where rank 0 is.
+/// The rank that the variables of torchrun, mpirun (Open MPI), srun or rlreplay itself name;
+/// nothing where none of them started more than one rank. Errors: kUsage for variables that do not
+/// go together, and where ranks on several machines are not told where rank 0 is.
 [[nodiscard]] std::optional<LaunchedRank> launched_rank(const Environment& environment);
 
-/// Of this process.
+/// Which rank this process was started as, by its own environment. Errors: as above.
 [[nodiscard]] std::optional<LaunchedRank> launched_rank();
 
 /// The variables that make a process such a rank.

@@ -18,6 +18,7 @@ class LocalRanks : public engine::RankHost {
 
   void check_layout(const Layout&) const override {}
   int threads_of_rank(const Layout& layout, int threads) const override;
+  /// Starts the ranks of the layout.
   /// Errors: kEnvironment where a rank cannot be started, or ends before it takes part.
   std::shared_ptr<engine::RankMesh> start(const Layout& layout) override;
 
@@ -42,7 +43,8 @@ class LaunchedRanks : public engine::RankHost {
   std::shared_ptr<engine::RankMesh> mesh_;
 };
 
-/// Where the ranks of this run's layouts are processes, who has them; else nothing.
+/// Who has the ranks of this run's layouts where they are processes: a launcher, or this process;
+/// null where they are threads.
 std::unique_ptr<engine::RankHost> rank_host(const RunOptions& options);
 
 }  // namespace rlreplay::replay

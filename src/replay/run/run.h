@@ -30,7 +30,7 @@ struct RunStart {
   std::function<std::vector<Sample>(int64_t rollout_id)> samples = {};
 };
 
-/// On-policy training: rollout, rewards, steps, until the planned steps are done; without the steps
+/// Trains on policy: rollout, rewards, steps, until the planned steps are done; without the steps
 /// where the options say so.
 void run_training(Trainer& trainer, const RunTask& task, const RunOptions& options,
                   RunObserver& observer, const RunStart& start = {});

@@ -24,7 +24,7 @@ class StepTable {
 /// `replicas` of the programs' JSON.
 std::string replicas_json(const engine::ReplicaDifference& difference);
 
-/// The same for machines: `rlreplay.run.step/1`.
+/// A step as one line of JSON: `rlreplay.run.step/1`.
 std::string to_json(const StepOutcome& step);
 
 /// Steps on standard output, as a table or as JSON, each as it ends.

@@ -62,14 +62,13 @@ struct StepOutcome {
 };
 
 /// A model in training: a backend with its weights and moments, the reference's weights, which it
-/// takes turns with, and the schedule.
-/// Of each rollout its caller calls, in this order:
-///   generate    responses; a replay has recorded samples instead. Then RunTask (run_task.h) judges
-///   them. targets     once, of all samples: what the objective needs, by the weights before any
-///   update step        on a part of the samples and their targets, until none are left
-/// Callers: run_training (run.h), replay_rollouts (of it only generate) and replay_training
-/// (rerun/replay.h); of imported steps replay_imported (rerun/imported_replay.h), by
-/// complete_targets in the place of targets.
+/// takes turns with, and the schedule. Of each rollout its caller calls generate() for the
+/// responses, which RunTask (run_task.h) judges; a replay has recorded samples instead. Then
+/// targets(), once and of all samples, gives what the objective needs, by the weights before any
+/// update. Then step() takes a part of the samples with their targets, until none are left.
+/// Callers: run_training (run.h), replay_training and replay_rollouts (rerun/replay.h), of which
+/// the last only generates; of imported steps replay_imported (rerun/imported_replay.h), which
+/// calls complete_targets() in the place of targets().
 class Trainer {
  public:
   /// Sees that the run fits into memory, then loads the weights.
@@ -105,8 +104,7 @@ class Trainer {
   /// The rewards that the advantages begin with. `samples`: the whole rollout.
   std::vector<double> shaped_rewards(std::span<const Sample> samples) const;
 
-  /// One optimizer step on samples of one rollout; `trajectories` and `held` as StepConfig has
-  /// them.
+  /// One optimizer step on samples of one rollout; for `trajectories` and `held` see StepConfig.
   StepOutcome step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
                    engine::EventSink* sink, std::optional<int64_t> trajectories = {},
                    std::optional<engine::HeldBatch> held = {});

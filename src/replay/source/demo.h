@@ -13,6 +13,7 @@
 /// so that the first reinforcement learning steps show. The same bits on every machine.
 namespace rlreplay::replay {
 
+/// How the demo's model is made.
 struct DemoOptions {
   uint64_t seed = 1234;
   int64_t warm_steps = 60;  // supervised steps; with fewer the model knows less

@@ -27,10 +27,11 @@ class ModelSource {
   /// Errors: kCorrupt for a NaN or an infinity, naming tensor and index.
   virtual void load(const engine::Runtime& runtime, const ParameterTable& parameters,
                     std::span<float> weights) const = 0;
-  /// The same, a tensor or a few rows at a time, while this source lives. A source that cannot do
-  /// that loads everything first. Errors: as load, for what is read.
+  /// Gives the weights a tensor or a few rows at a time, while this source lives. A source that
+  /// cannot do that loads everything first. Errors: as load, for what is read.
   virtual engine::WeightReader reader(const engine::Runtime& runtime) const;
   virtual Tokenizer tokenizer() const = 0;
+  /// The template by which prompts of messages become text.
   /// Errors: kIncomplete where there is no chat template, kUnsupported where it is not known.
   virtual ChatTemplate chat_template() const = 0;
   /// The prompts of a run: those of --prompts unless the model brings its own.

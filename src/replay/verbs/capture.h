@@ -7,9 +7,10 @@
 
 namespace rlreplay::replay {
 
+/// The words of `rlreplay capture`.
 struct CaptureArguments {
   RunFlags flags;
-  std::string wrap;
+  std::string wrap;                  // slime or miles; empty: a run of our own
   std::vector<std::string> command;  // that is wrapped
   std::string output;
   bool resume = false;
@@ -21,7 +22,7 @@ struct CaptureArguments {
 
 /// Runs what the options say and records it, or goes on with it. Returns the exit code.
 int capture_run(const CaptureArguments& arguments);
-/// Goes on with the run of a dump that has not its end.
+/// Goes on with the run of a dump that has not its end. Returns the exit code.
 int capture_resume(const CaptureArguments& arguments);
 
 }  // namespace rlreplay::replay

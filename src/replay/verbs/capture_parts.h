@@ -10,7 +10,7 @@
 /// What a capture and its resumption have in common.
 namespace rlreplay::replay {
 
-/// Of a run that a recorder takes down.
+/// The trainer of a run that a recorder takes down, whose memory is planned with that.
 Trainer recorded_trainer(Machine& machine, const RunOptions& options, const ModelSource& model,
                          const RunTask& task);
 

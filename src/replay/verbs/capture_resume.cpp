@@ -18,7 +18,8 @@
 namespace rlreplay::replay {
 namespace {
 
-/// Of a run that was captured whole: its last steps again, from the last state that was kept.
+/// Takes the last steps of a run that was captured whole again, from the last state that was kept,
+/// and saves its weights.
 /// Errors: kIncomplete where the dump does not hold the run's end; kEnvironment where the steps are
 /// not those of the dump.
 void save_again(const RunOptions& options, const RecordedRun& record, SavePlace& place) {

@@ -40,7 +40,8 @@ std::string import_command(const std::vector<std::string>& folders, const std::s
   return out + " -o " + shell_word(output);
 }
 
-/// Before anything runs: a long run must not fail at its end for what could be seen at its start.
+/// Sees, before anything runs, that dumps have a place: a long run must not fail at its end for
+/// what could be seen at its start.
 void check_places(const WrapArguments& arguments, const Launch& launch) {
   format::DumpPlace(arguments.output, arguments.force, format::DumpPlace::Writer::kOneGo);
   if (count_dumps(launch.folders) == 0) return;

@@ -75,7 +75,7 @@ std::string trimmed(std::string number) {
   return number;
 }
 
-/// Of "--threads: Value -1 not in range 0.000000 to 1797...".
+/// Our sentence for CLI11's "--threads: Value -1 not in range 0.000000 to 1797...".
 std::string range_sentence(const std::string& name, const std::string& text) {
   const size_t value = text.find("Value ") + 6, range = text.find(" not in range ", value);
   const size_t low = range + 14, to = text.find(" to ", low);
@@ -86,7 +86,7 @@ std::string range_sentence(const std::string& name, const std::string& text) {
          ", not \"" + text.substr(value, range - value) + "\"";
 }
 
-/// Of "--to: pt not in {slime,miles}".
+/// Our sentence for CLI11's "--to: pt not in {slime,miles}".
 std::string choice_sentence(const std::string& name, const std::string& text) {
   const size_t at = text.find(" not in {"), colon = text.find(": ");
   std::string choices = text.substr(at + 9);
@@ -119,7 +119,7 @@ std::string mismatch_sentence(const std::string& text) {
   return text;
 }
 
-/// Of "Could not convert: --tolerance = x".
+/// Our sentence for CLI11's "Could not convert: --tolerance = x".
 std::string conversion_sentence(const std::string& text, const CLI::App& app) {
   const size_t colon = text.find(": "), equals = text.find(" = ");
   if (colon == text.npos || equals == text.npos) return text;

@@ -58,7 +58,7 @@ std::string verdict(const DiffArguments& arguments, const DumpsDifference& diffe
                                 : identical_verdict(difference);
 }
 
-/// With the name of that of the two which cannot be read.
+/// The error with the path of the dump that cannot be read; with both paths where both can.
 Error named(const AnyDump& a, const AnyDump& b, const Error& error) {
   if (!a.reads(error)) return a.named(error);
   if (!b.reads(error)) return b.named(error);
@@ -66,9 +66,9 @@ Error named(const AnyDump& a, const AnyDump& b, const Error& error) {
   return in_a.where() == in_b.where() ? in_a : error.at(in_a.where() + " or " + in_b.where());
 }
 
-/// Whose the first samples are whose training data differs: an import puts the ranks of a framework
-/// together, and only its files say it. Of each field the rank; of the first of all a note that
-/// names the file, too.
+/// Adds the rank of the first sample that differs to each field of training data, and of the first
+/// of all a note that names the file, too: an import puts the ranks of a framework together, and
+/// only its files say it.
 void name_ranks(const AnyDump& a, const AnyDump& b, DumpsDifference& difference) {
   const auto of_step = [](const std::optional<ValueDifference>& found) {
     return found && found->step_id && found->sample;

@@ -28,7 +28,7 @@ struct Added {
   std::shared_ptr<GoldenArguments> arguments;
 };
 
-/// As many as a clock can count.
+/// Takes a number of seconds, as many as a clock can count.
 CLI::Validator seconds() {
   return {[](const std::string& text) -> std::string {
             const auto value = parse_number<double>(text);
@@ -91,7 +91,7 @@ void add_record(CLI::App& verb, VerbRun& chosen) {
   add_run(part);
 }
 
-/// Of two commits, and no golden file: what speaks of files is not for it.
+/// Adds --claim, which is of two commits and of no golden file: it excludes what speaks of files.
 void add_claim(const Added& part) {
   CLI::Option* claim = part.app->add_option(
       "--claim", part.arguments->claim,

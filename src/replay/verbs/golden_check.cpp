@@ -67,7 +67,7 @@ Checked check_one(const GoldenArguments& arguments, const std::string& path) {
   return out;
 }
 
-/// The same, where what cannot be judged does not hide the other files' findings.
+/// check_one(), but an error becomes the file's own finding and does not hide those of others.
 Checked check_among(const GoldenArguments& arguments, const std::string& path) {
   try {
     return check_one(arguments, path);

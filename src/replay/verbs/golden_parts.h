@@ -41,6 +41,7 @@ struct GoldenArguments {
   std::string file() const { return paths.front(); }
 };
 
+/// Each does what `rlreplay golden` and its name ask for, prints it and returns the exit code.
 int golden_record(const GoldenArguments& arguments);
 int golden_check(const GoldenArguments& arguments);
 int golden_self_test(const GoldenArguments& arguments);
@@ -55,15 +56,16 @@ int golden_diff(const GoldenArguments& arguments);
 int golden_tighten(const GoldenArguments& arguments);
 int golden_quarantine(const GoldenArguments& arguments);
 
-/// Errors: kUsage where CI is set, where nothing is written.
+/// Sees that golden files may be written: nothing is where CI is set. Errors: kUsage there.
 void check_may_write();
 
-/// Those of the files that have a candidate. Errors: kIncomplete where none has.
+/// Returns those of the files that have a candidate. Errors: kIncomplete where none has.
 [[nodiscard]] std::vector<std::string> pending_of(const std::vector<std::string>& paths);
 /// Makes a candidate the golden file.
 void accept_candidate(const std::string& path, gate::Golden candidate, const std::string& reason);
 void reject_candidate(const std::string& path);
 
+/// Sees that what was asked goes with the run of a golden file.
 /// Errors: kUsage for what was asked of a run of ours where a file's is a command, or the reverse.
 void check_asked(const gate::Golden& golden, const GoldenArguments& arguments,
                  const std::string& path);

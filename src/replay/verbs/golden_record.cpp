@@ -70,7 +70,8 @@ gate::Tolerance given_tolerance(const std::string& text) {
   return gate::parse_tolerance(text.substr(0, equal), text.substr(equal + 1), "--tolerance");
 }
 
-/// Those of the file that is replaced, and those given: a tolerance can only shrink.
+/// The tolerances of the file that is replaced, and those given: one can only shrink.
+/// Errors: kUsage for one that grows or has another unit.
 std::vector<gate::Tolerance> tolerances_of(const GoldenArguments& arguments,
                                            const std::string& path) {
   std::vector<gate::Tolerance> out;
@@ -94,7 +95,7 @@ std::vector<gate::Tolerance> tolerances_of(const GoldenArguments& arguments,
   return out;
 }
 
-/// Errors: kEnvironment for two runs that differ by more than the tolerances.
+/// Sees that two runs agree within the tolerances. Errors: kEnvironment where they do not.
 void check_stable(const gate::Golden& golden, const gate::Observation& now) {
   const auto between = gate::differences(golden.tolerances, now.values, *now.again);
   if (std::ranges::all_of(between, &gate::JudgedDifference::within)) return;

@@ -23,7 +23,7 @@ struct Checked {
 std::string difference_json(const gate::JudgedDifference& difference);
 /// One JSON object, without a line's end.
 std::string checked_json(const Checked& checked, bool passes);
-/// At most `limit` differences.
+/// What is said of one file, for people, with at most `limit` differences.
 std::string checked_text(const Checked& checked, size_t limit);
 gate::Said said_of(const Checked& checked, bool passes);
 
@@ -31,10 +31,10 @@ gate::Said said_of(const Checked& checked, bool passes);
 /// anything runs, or there is an error then.
 class ReportFiles {
  public:
-  /// Errors: kEnvironment, and kUsage for a place in a dump.
+  /// Sees that each file can be made. Errors: kEnvironment, and kUsage for a place in a dump.
   explicit ReportFiles(const GoldenArguments& arguments);
   ~ReportFiles();
-  /// Errors: kEnvironment.
+  /// Writes each file, and GitHub's lines to standard output. Errors: kEnvironment.
   void write(const std::vector<gate::Said>& said);
 
  private:

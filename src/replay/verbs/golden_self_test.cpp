@@ -11,7 +11,8 @@
 namespace rlreplay::replay {
 namespace {
 
-/// Of changes in the values of a file, which is not run.
+/// Plants changes in the values of a file, without its run, and says how many no gate would see.
+/// Returns whether each is seen and there is one.
 bool sees_values(const std::string& path) {
   const gate::SelfTest test = gate::self_test(gate::read(path));
   std::cout << path << ": " << counted(test.planted, "planted change") << ", " << test.unseen.size()
@@ -20,8 +21,8 @@ bool sees_values(const std::string& path) {
   return test.planted != 0 && test.unseen.empty();
 }
 
-/// Of one in the run itself, which is planted where an event is computed.
-/// Errors: kUsage for a run that is a command, kUnsupported for stock kernels.
+/// Runs with the difference of --inject planted where its event is computed, and says whether the
+/// gate sees it. Errors: kUsage for a run that is a command, kUnsupported for stock kernels.
 bool sees_planted(const GoldenArguments& arguments, const std::string& path) {
   const gate::Golden golden = gate::read(path);
   const Injection injection = parse_injection(arguments.inject);

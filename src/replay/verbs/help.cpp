@@ -133,7 +133,7 @@ std::string verbs(const CLI::App& app, size_t width) {
   return "\n" + std::string(app.get_parent() == nullptr ? "Verbs" : "Parts") + ":\n" + out;
 }
 
-/// Of "TEXT:{slime,miles}", as CLI11 names what is checked.
+/// The choices of an option, as CLI11 names what is checked: "TEXT:{slime,miles}".
 std::vector<std::string> choices(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const size_t open = type.find(":{");
@@ -148,7 +148,7 @@ std::vector<std::string> choices(const CLI::Option& option) {
   return out;
 }
 
-/// Of what is JSON already.
+/// A JSON array of values that are JSON already.
 std::string list_of(const std::vector<std::string>& values) {
   return "[" + joined(values, ",") + "]";
 }

@@ -75,7 +75,7 @@ StepRange steps_of(const ObjectiveArguments& arguments, const RecordedRun& recor
   return range;
 }
 
-/// Those among the chosen ones.
+/// Leaves the steps that --steps chooses.
 void keep_chosen(const StepRange& range, const RecordedRun& record,
                  std::vector<ObjectiveStep>& steps) {
   std::erase_if(steps, [&](const ObjectiveStep& step) {
@@ -202,7 +202,7 @@ std::string first_reason(const std::vector<ObjectiveStep>& steps) {
   return "what they are computed from is not recorded";
 }
 
-/// Errors: kIncomplete where nothing could be compared.
+/// What is said of all steps together. Errors: kIncomplete where nothing could be compared.
 std::string summary(const std::vector<ObjectiveStep>& steps, double tolerance, bool given) {
   const auto different = std::ranges::count_if(steps, std::not_fn(&ObjectiveStep::reproduced));
   const std::string of = counted(steps.size(), "step"), open = not_computable(steps);

@@ -28,16 +28,17 @@ class RunFlags {
   /// they are taken, so that a launch script can be pasted.
   void add(CLI::App& verb, std::span<const Section> sections,
            const std::vector<std::string_view>& except = {}, std::span<const Section> hidden = {});
-  /// As if the flag had been given.
+  /// Adds a flag as if it had been given, behind those that were.
   void set(const std::string& name, const std::string& text) { given_.emplace_back(name, text); }
 
   /// `base`, then --config, then the flags. Names on standard error what flags are ignored.
   /// Errors: kUsage, naming all flags of launch scripts that would have to be followed.
   RunOptions resolve(RunOptions base) const { return resolve(std::move(base), reach_); }
-  /// The same on a model's own defaults.
+  /// resolve() on the defaults of the model that the flags name: the demo has its own.
+  /// Errors: also those of check_on_policy.
   RunOptions resolve_for_model() const;
 
-  /// The same on the options of a record; what is overridden is listed on standard error.
+  /// resolve() on the options of a record; what is overridden is listed on standard error.
   RunOptions resolve_record(const RunOptions& recorded) const;
 
   /// Whether nothing was given: no option of a run, no --config, no flag of a launch script.
@@ -50,7 +51,7 @@ class RunFlags {
   /// Errors: kUsage, showing the recorded --reward-command and --save that were not given again.
   void check_given(const RunOptions& recorded, const std::string& where) const;
 
-  /// The same for a replay: options that cannot change its bits are not listed.
+  /// resolve_record() for a replay: options that cannot change its bits are not listed.
   /// Errors: also kUsage for an option that has no effect on it.
   RunOptions resolve_replay(const RunOptions& recorded, ReplayKind kind) const;
 

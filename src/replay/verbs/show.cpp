@@ -87,9 +87,8 @@ void print_dump(const ShowArguments& arguments, const AnyDump& dump) {
   show_dump(dump.reader(), options, std::cout);
 }
 
-/// The file is parsed here for what it is and what is wrong with it, and again where it is
-/// imported: an import takes paths, and of a file that cannot be imported the head is shown all the
-/// same.
+/// Shows a file. It is parsed here for what it is and what is wrong with it, and again where it is
+/// imported: an import takes paths, and one that cannot be imported has its head shown.
 void show_file(const ShowArguments& arguments) {
   const foreign::TorchFile file(arguments.path);
   if (arguments.options.json) return print_content(file);

@@ -22,7 +22,7 @@ std::string ids_json(std::span<const TokenId> ids) {
   return json_list(ids, [](TokenId id) { return std::to_string(id); });
 }
 
-/// Errors: kCorrupt for an id that names no token.
+/// The ids of a list. Errors: kCorrupt for an id that names no token.
 std::vector<TokenId> read_ids(const JsonValue& list, const Tokenizer& tokenizer) {
   std::vector<TokenId> ids;
   for (size_t i = 0; i < list.size(); ++i) {

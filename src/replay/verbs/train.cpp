@@ -17,7 +17,7 @@
 namespace rlreplay::replay {
 namespace {
 
-/// From a model: rollouts are generated. What cannot be saved is refused before the first.
+/// Trains from a model: rollouts are generated. What cannot be saved is refused before the first.
 int train_on_policy(const TrainArguments& arguments) {
   RunOptions options = arguments.flags.resolve_for_model();
   options.rollout_only = false;  // a capture's configuration file may say otherwise
@@ -37,8 +37,8 @@ int train_on_policy(const TrainArguments& arguments) {
   return 0;
 }
 
-/// From a dump: one that was imported is trained on again by its columns, one that was captured
-/// replays its states too.
+/// Trains from a dump: one that was imported is trained on again by its columns, one that was
+/// captured replays its states too.
 int train_from(const TrainArguments& arguments, const RecordedRun& record) {
   const auto vendor = imported_from(record.dump().meta(), record.path());
   if (vendor && arguments.without_sample) {

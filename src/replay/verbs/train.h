@@ -13,10 +13,11 @@
 /// What the ways of `rlreplay train` share.
 namespace rlreplay::replay {
 
+/// The words of `rlreplay train`.
 struct TrainArguments {
   RunFlags flags;
-  std::string from;
-  std::string steps;
+  std::string from;   // a dump; empty: training on policy
+  std::string steps;  // as parse_steps reads them; on policy a count
   std::string inject;
   std::string output;
   std::optional<uint64_t> without_sample;
@@ -35,20 +36,21 @@ struct TrainArguments {
 /// Prints each step as it ends, with digests of the state.
 using Printer = Printing<DigestingObserver>;
 
-/// Takes the recorded steps of a captured dump again, and compares.
+/// Takes the recorded steps of a captured dump again, and compares. Returns the exit code, as the
+/// functions below.
 [[nodiscard]] int train_replayed(const TrainArguments& arguments, const RecordedRun& record);
 
 /// Trains on the samples of an imported dump, from the weights of --model.
 int train_imported(const TrainArguments& arguments, const RecordedRun& record,
                    const std::string& vendor);
 
-/// One sample taken out of a recorded step.
+/// Takes a recorded step as it was and without one of its samples, and says what that changes.
 [[nodiscard]] int train_without(const TrainArguments& arguments, const RecordedRun& record,
                                 const RunOptions& options);
 
-/// The referee.
+/// Judges recorded log-probabilities by those that --model gives (the referee).
 [[nodiscard]] int judge_forward(const TrainArguments& arguments, const RecordedRun& record);
-/// Errors: kUsage for options of the referee without it.
+/// Sees that options of the referee come with it. Errors: kUsage where they do not.
 void check_referee(const TrainArguments& arguments);
 
 }  // namespace rlreplay::replay

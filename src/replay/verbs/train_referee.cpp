@@ -32,7 +32,7 @@ RefereeSelection selection_of(const TrainArguments& arguments, const RecordedRun
   return out;
 }
 
-/// Of an imported run, what is known of its options; of one of ours, its own.
+/// The options that flags are set on: what is known of an imported run's, or a captured run's own.
 RunOptions referee_base(const RecordedRun& record, const std::optional<std::string>& vendor) {
   if (vendor) return imported_options(record, *vendor);
   // The weights are not those of the run's model unless the user says so.

@@ -138,7 +138,7 @@ class ReplayPrinter {
   std::optional<ReplayedStep> first_;  // that is not identical
 };
 
-/// With --force the old dump goes: it must not be the one that is read.
+/// Sees that -o is not the dump that is read: with --force the old one goes. Errors: kUsage.
 void check_output(const TrainArguments& arguments) {
   std::error_code absent;
   if (std::filesystem::equivalent(arguments.from, arguments.output, absent)) {
@@ -146,15 +146,16 @@ void check_output(const TrainArguments& arguments) {
   }
 }
 
-/// Before the first step: that each has its state.
-/// The longest prompt of the first step: nothing outside of the plan is opened. 0 where the record
-/// has no such step, which the replay refuses.
+/// The tokens of the longest prompt of the rollout that the plan begins in: nothing outside of the
+/// plan is opened. 0 where the record has no such step, which the replay refuses.
 int64_t first_prompt(const RecordedRun& record, const ReplayPlan& plan) {
   const std::vector<StepId>& steps = record.steps();
   const auto first = static_cast<size_t>(plan.steps.first);
   return first < steps.size() ? longest_prompt(record, steps[first].rollout) : 0;
 }
 
+/// Sees, before the first step, that each step of the plan has the state that it is to begin at.
+/// Errors: kIncomplete.
 void check_states(const RecordedRun& record, const ReplayPlan& plan) {
   const std::vector<StepId>& steps = record.steps();
   const auto end = std::min<int64_t>(static_cast<int64_t>(steps.size()) - 1, plan.steps.last);

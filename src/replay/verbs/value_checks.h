@@ -13,7 +13,7 @@ namespace rlreplay::replay {
 /// Whether a number is a distance: nan and inf are none.
 [[nodiscard]] inline bool is_distance(double value) { return value >= 0 && std::isfinite(value); }
 
-/// Of an option whose number is a distance.
+/// The check of an option whose number is a distance.
 inline CLI::Validator finite_not_negative() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
@@ -24,14 +24,14 @@ inline CLI::Validator finite_not_negative() {
       "", "");
 }
 
-/// Of an option whose number is an id: one below 0 would be read as a large one.
+/// The check of an option whose number is an id: one below 0 would be read as a large one.
 inline CLI::Validator not_negative() {
   return CLI::Validator(
       [](std::string& text) { return text.starts_with('-') ? text + " is no id" : std::string(); },
       "", "");
 }
 
-/// Of an option whose value is one of these names.
+/// The check of an option whose value is one of these names, or one of `more`.
 inline CLI::Validator one_of(std::span<const std::string_view> names,
                              std::initializer_list<const char*> more = {}) {
   std::vector<std::string> all(names.begin(), names.end());

@@ -219,8 +219,7 @@ void add_verify(CLI::App& program, VerbRun& chosen) {
       "Examples:\n  rlreplay verify --deep dump/\n  rlreplay verify dump_details/");
   verb->callback([=, &chosen] {
     chosen = [=] {
-      // A folder with neither a dump's files nor .pt files is taken for a dump that has lost its
-      // own.
+      // A folder with neither a dump's files nor .pt files is taken for a dump that lost its own.
       const bool foreign =
           std::filesystem::exists(arguments->path) &&
           (!std::filesystem::is_directory(arguments->path) ||
