@@ -8,6 +8,7 @@
 /// A YAML file: as settings of a run, or as what another program's configuration holds.
 namespace rlreplay::replay {
 
+/// A setting, and the line that it stands in.
 struct PlacedSetting {
   Setting setting;
   std::string where;  // path:line
