@@ -113,7 +113,7 @@ LayoutCost measure(const ModelConfig& c, const Layout& layout, int threads, cons
                              std::copy_n(start.data() + at, n,
                                          state.model.weights().data() + local);
                            });
-    state.model.pack(runtime, true);
+    state.model.pack(runtime, engine::PackedFor::kTraining);
     engine::Gradients gradients(state.model.parameters());
     const auto dealt = engine::dealt_samples(std::ssize(batch.samples), r.place.dp, layout.dp);
     const auto part = [&](const auto& all) {

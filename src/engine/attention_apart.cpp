@@ -50,15 +50,16 @@ void query_pass(const ModelContext& context, const RowBatch& batch, const Keys& 
   }
   const Shard& shard = context.model.shard();
   const ModelConfig& c = context.model.config();
-  context.runtime.run(&KernelSet::attention_backward, {samples,
-                                                       {shard.heads.begin, c.heads / c.kv_heads},
-                                                       g.q,
-                                                       g.dout,
-                                                       g.lse,
-                                                       g.delta,
-                                                       g.dq,
-                                                       {},
-                                                       {}});
+  context.runtime.run(&KernelSet::attention_backward,
+                      {.samples = samples,
+                       .groups = {shard.heads.begin, c.heads / c.kv_heads},
+                       .q = g.q,
+                       .dout = g.dout,
+                       .lse = g.lse,
+                       .delta = g.delta,
+                       .dq = g.dq,
+                       .dk = {},
+                       .dv = {}});
 }
 
 /// What the owner of keys reads of the queries of its groups: the columns of their heads, the rows
@@ -136,15 +137,15 @@ void key_pass(const ModelContext& context, const RowBatch& batch, const Keys& ke
     s.keys = {position, position + rows.size()};
     s.dk_row = rows.begin;
   }
-  context.runtime.run(&KernelSet::attention_backward, {samples,
-                                                       {owned.begin * group, group},
-                                                       q,
-                                                       dout,
-                                                       lse.data,
-                                                       delta.data,
-                                                       {},
-                                                       of_owned(g.dk),
-                                                       of_owned(g.dv)});
+  context.runtime.run(&KernelSet::attention_backward, {.samples = samples,
+                                                       .groups = {owned.begin * group, group},
+                                                       .q = q,
+                                                       .dout = dout,
+                                                       .lse = lse.data,
+                                                       .delta = delta.data,
+                                                       .dq = {},
+                                                       .dk = of_owned(g.dk),
+                                                       .dv = of_owned(g.dv)});
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ class PortableBackend : public Backend {
   void write_state(int64_t steps, const StateWriter& write) override {
     write(mutable_state());
     if (state_) state_->step = steps;
-    model().pack(runtime_, state_.has_value());
+    model().pack(runtime_, state_ ? PackedFor::kTraining : PackedFor::kForward);
   }
 
  private:

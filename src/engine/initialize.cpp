@@ -44,7 +44,7 @@ void initialize(const Runtime& runtime, uint64_t seed, Model& model) {
     const double half_width = std::sqrt(3.0) * deviation(p, into_residual, model.config().layers);
     fill_uniform(seed, static_cast<uint32_t>(i), static_cast<float>(half_width), out, p.size());
   }
-  model.pack(runtime, true);
+  model.pack(runtime, PackedFor::kTraining);
 }
 
 }  // namespace rlreplay::engine

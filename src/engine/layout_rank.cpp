@@ -86,7 +86,7 @@ RankNumbers<float, int64_t> LayoutRank::numbers() {
 
 void LayoutRank::loaded(const kernels::KernelSet& kernels, int64_t steps) {
   state_.step = steps;
-  state_.model.pack({kernels, pool_}, true);
+  state_.model.pack({kernels, pool_}, PackedFor::kTraining);
 }
 
 StepResult LayoutRank::step(const kernels::KernelSet& kernels, const Ranks& ranks, EventSink* sink,

@@ -88,8 +88,8 @@ MicroBatchObjective::MicroBatchObjective(const ModelContext& context, const Step
   }
 }
 
-void MicroBatchObjective::operator()(kernels::Range rows, const Scores& scores, std::span<float> c,
-                                     std::span<float> ce) {
+void MicroBatchObjective::loss_gradient(kernels::Range rows, const Scores& scores,
+                                        std::span<float> c, std::span<float> ce) {
   const auto begin = static_cast<size_t>(rows.begin), n = static_cast<size_t>(rows.size());
   const bool cut = context_.runtime.cp() != nullptr;
   if (config_.reads_sequence()) {

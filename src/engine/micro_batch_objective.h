@@ -30,8 +30,8 @@ class MicroBatchObjective {
 
   /// Called by head_backward, as its LossGradient, for each group of leaves between its forward and
   /// its backward. Here is where the objective runs.
-  void operator()(kernels::Range rows, const Scores& scores, std::span<float> c,
-                  std::span<float> ce);
+  void loss_gradient(kernels::Range rows, const Scores& scores, std::span<float> c,
+                     std::span<float> ce);
 
   void keep_scores(const Scores& all);
 

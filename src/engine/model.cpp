@@ -81,7 +81,8 @@ Model::Model(const ModelConfig& config, const Shard& shard, const RankPlace& pla
   std::fill_n(weights_.data(), weights_.size(), 0.0f);
 }
 
-void Model::pack(const Runtime& runtime, bool backward) {
+void Model::pack(const Runtime& runtime, PackedFor passes) {
+  const bool backward = passes == PackedFor::kTraining;
   const auto pack = [&](std::initializer_list<int> parameters, kernels::PackedWeight& forward_out,
                         kernels::PackedWeight& backward_out) {
     std::vector<kernels::Matrix<const float>> parts;

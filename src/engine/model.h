@@ -31,6 +31,9 @@ struct PackedLayer {
   kernels::PackedWeight qkv, qkv_dx, o, o_dx, gate_up, gate_up_dx, down, down_dx;
 };
 
+/// Which passes a model is packed for: a training step also goes backward.
+enum class PackedFor { kForward, kTraining };
+
 /// A model's weights, or a rank's part of them, with all that is derived from them. Layers are
 /// counted from the first that it holds.
 class Model {
@@ -63,8 +66,8 @@ class Model {
     return {weight(parameter), p.rows, p.cols};
   }
 
-  /// Packs every product anew. Without `backward` only what a forward pass needs.
-  void pack(const Runtime& runtime, bool backward);
+  /// Packs every product anew, for the passes that need it.
+  void pack(const Runtime& runtime, PackedFor passes);
 
  private:
   ModelConfig config_;

@@ -114,7 +114,7 @@ void optimizer_step(const Runtime& runtime, const OptimizerConfig& config, doubl
     gather_weights(*runtime.dp(), moments, model.weights());
   }
   if (runtime.ranks != nullptr) show_parts(runtime, model, moments);
-  model.pack(runtime, true);
+  model.pack(runtime, PackedFor::kTraining);
 }
 
 }  // namespace rlreplay::engine

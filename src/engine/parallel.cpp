@@ -85,19 +85,26 @@ void row_parallel(const Runtime& runtime, Matrix<const float> x, const kernels::
                   Range own) {
   Group* tp = runtime.tp();
   if (tp == nullptr) {
-    runtime.run(&KernelSet::matmul, {x, &w, &order, nullptr, residual, y});
+    runtime.run(&KernelSet::matmul,
+                {.x = x, .w = &w, .order = &order, .bias = nullptr, .residual = residual, .y = y});
     return;
   }
   const auto size = static_cast<size_t>(x.rows * y.cols);
   Buffer<float> part(size), all(size * static_cast<size_t>(tp->size()));
-  runtime.run(&KernelSet::matmul, {x, &w, &order, nullptr, {}, {part.data(), x.rows, y.cols}});
+  runtime.run(&KernelSet::matmul, {.x = x,
+                                   .w = &w,
+                                   .order = &order,
+                                   .bias = nullptr,
+                                   .residual = {},
+                                   .y = {part.data(), x.rows, y.cols}});
   tp->gather(bytes(std::as_const(part)), bytes(all));
   std::vector<Matrix<const float>> parts;
   for (int r = 0; r < tp->size(); ++r) {
     const float* of_rank = all.data() + static_cast<size_t>(r) * size;
     parts.emplace_back(of_rank + own.begin * y.cols, own.size(), y.cols);
   }
-  runtime.run(&KernelSet::combine_segments, {parts, nullptr, residual, y});
+  runtime.run(&KernelSet::combine_segments,
+              {.parts = parts, .bias = nullptr, .residual = residual, .y = y});
 }
 
 Matrix<float> gather_columns(const Runtime& runtime, Matrix<const float> own, Buffer<float>& room) {

@@ -90,8 +90,11 @@ void final_norm(const Runtime& runtime, const Model& model, const RowBatch& batc
                 Matrix<const float> x, Matrix<float> y, float* r) {
   const Range own = stream_rows(runtime, batch.rows());
   const Matrix<float> own_y{y.row(own.begin), own.size(), y.cols};
-  runtime.run(&KernelSet::rms_norm, {x, model.weight(model.parameters().final_norm),
-                                     static_cast<float>(model.config().norm_eps), own_y, r});
+  runtime.run(&KernelSet::rms_norm, {.x = x,
+                                     .w = model.weight(model.parameters().final_norm),
+                                     .eps = static_cast<float>(model.config().norm_eps),
+                                     .y = own_y,
+                                     .r = r});
   runtime.emit({batch.phase, -1, Op::kFinalNorm, "y"}, own_y, batch.coordinates(own.begin));
   runtime.emit({batch.phase, -1, Op::kFinalNorm, "r"}, Matrix<float>(r, own.size(), 1),
                batch.coordinates(own.begin));

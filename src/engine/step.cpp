@@ -40,7 +40,11 @@ class MicroBatchPass {
       return;
     }
     MicroBatchObjective objective(context_, config_, batch_, which_.first, which_.count, out);
-    objective.keep_scores(stage_.backward(std::ref(objective), gradients));
+    const LossGradient loss_gradient = [&](kernels::Range rows, const Scores& scores,
+                                           std::span<float> c, std::span<float> ce) {
+      objective.loss_gradient(rows, scores, c, ce);
+    };
+    objective.keep_scores(stage_.backward(loss_gradient, gradients));
     if (config_.progress) config_.progress(static_cast<int64_t>(which_.first + which_.count));
   }
 

@@ -159,7 +159,7 @@ class Stream {
       if (from.*field < 0) continue;
       load_into(model, names_[from.*field], model.parameters()[to.*field]);
     }
-    model.pack(runtime_, /*backward=*/false);
+    model.pack(runtime_, PackedFor::kForward);
   }
 
   void load_into(Model& model, const Parameter& from, const Parameter& to) {
@@ -171,7 +171,7 @@ class Stream {
   void round_and_pack(Model& model) {
     const auto size = static_cast<int64_t>(model.weights().size());
     if (round_to_bfloat16(Matrix<float>(model.weights().data(), 1, size)) > 0) {
-      model.pack(runtime_, /*backward=*/false);
+      model.pack(runtime_, PackedFor::kForward);
     }
   }
 
@@ -204,7 +204,7 @@ class Stream {
     const ParameterTable& to = model.parameters();
     load_into(model, names_[names_.final_norm], to[to.final_norm]);
     load_into(model, names_[names_.head], to[to.head]);
-    model.pack(runtime_, /*backward=*/false);
+    model.pack(runtime_, PackedFor::kForward);
     score(model, x_, Logits::kBinary32, out_.exact);
     if (options_.rounded) {
       round_and_pack(model);
@@ -219,9 +219,11 @@ class Stream {
       const int64_t T = part.batch.rows();
       Buffer<float> hidden(static_cast<size_t>(T * C)), r(static_cast<size_t>(T));
       const Matrix<float> h{hidden.data(), T, C};
-      runtime_.run(&KernelSet::rms_norm, {Matrix<const float>(x.data() + part.first * C, T, C),
-                                          model.weight(model.parameters().final_norm),
-                                          static_cast<float>(config_.norm_eps), h, r.data()});
+      runtime_.run(&KernelSet::rms_norm, {.x = Matrix<const float>(x.data() + part.first * C, T, C),
+                                          .w = model.weight(model.parameters().final_norm),
+                                          .eps = static_cast<float>(config_.norm_eps),
+                                          .y = h,
+                                          .r = r.data()});
       if (logits == Logits::kBfloat16) round_to_bfloat16(h);
       const ScoredRows rows =
           rows_to_score(pointers_to(part.samples), part.batch, kernels::kTokenLeaf);

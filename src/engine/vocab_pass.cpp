@@ -35,8 +35,12 @@ void VocabPass::forward(Matrix<const float> hidden, std::span<const int64_t> row
     std::memcpy(compact().row(static_cast<int64_t>(i)), hidden.row(rows[i]),
                 static_cast<size_t>(c.hidden) * sizeof(float));
   }
-  runtime_.run(&KernelSet::matmul,
-               {compact(), &model_.packed_head(), &model_.orders().hidden, nullptr, {}, logits()});
+  runtime_.run(&KernelSet::matmul, {.x = compact(),
+                                    .w = &model_.packed_head(),
+                                    .order = &model_.orders().hidden,
+                                    .bias = nullptr,
+                                    .residual = {},
+                                    .y = logits()});
   if (precision_ == Logits::kBfloat16) round_to_bfloat16(logits());
   statistics(logits(), temperature_, max_, z_, e_);
 }
@@ -57,11 +61,11 @@ void VocabPass::statistics(Matrix<float> logits, float temperature, Buffer<float
       max[static_cast<size_t>(i)] = *std::max_element(all.row(i), all.row(i) + all.cols);
     }
   }
-  runtime_.run(&KernelSet::vocab_sums, {logits,
-                                        max.data(),
-                                        segments,
-                                        {z.data(), logits.rows, width},
-                                        {e.data(), logits.rows, width}});
+  runtime_.run(&KernelSet::vocab_sums, {.logits = logits,
+                                        .max = max.data(),
+                                        .segments = segments,
+                                        .z = {z.data(), logits.rows, width},
+                                        .e = {e.data(), logits.rows, width}});
   if (runtime_.tp() == nullptr) return;
   for (Buffer<float>* sums : {&z, &e}) {
     Buffer<float> room;
@@ -99,8 +103,14 @@ std::vector<int32_t> VocabPass::columns(std::span<const int32_t> labels) const {
 void VocabPass::finish(const float* label_logits) {
   const int64_t width = kernels::kAxisSegments;
   const Matrix<const float> z{z_.data(), rows_, width}, e{e_.data(), rows_, width};
-  runtime_.run(&KernelSet::log_prob, {z, e, max_.data(), label_logits, sum_.data(), log_sum_.data(),
-                                      log_prob_.data(), entropy_.data()});
+  runtime_.run(&KernelSet::log_prob, {.z = z,
+                                      .e = e,
+                                      .max = max_.data(),
+                                      .label_logit = label_logits,
+                                      .sum = sum_.data(),
+                                      .log_sum = log_sum_.data(),
+                                      .log_prob = log_prob_.data(),
+                                      .entropy = entropy_.data()});
 }
 
 int64_t VocabPass::first_not_finite() const {
@@ -171,8 +181,14 @@ void VocabPass::restrict(std::span<const int32_t> labels, std::span<const Nucleu
   label_logits(kept, own_labels, r.label);
   const Matrix<float> z{r.z.data(), count, kernels::kAxisSegments};
   const Matrix<float> e{r.e.data(), count, kernels::kAxisSegments};
-  runtime_.run(&KernelSet::log_prob, {z, e, r.max.data(), r.label.data(), r.sum.data(),
-                                      r.log_sum.data(), r.log_prob.data(), r.entropy.data()});
+  runtime_.run(&KernelSet::log_prob, {.z = z,
+                                      .e = e,
+                                      .max = r.max.data(),
+                                      .label_logit = r.label.data(),
+                                      .sum = r.sum.data(),
+                                      .log_sum = r.log_sum.data(),
+                                      .log_prob = r.log_prob.data(),
+                                      .entropy = r.entropy.data()});
   for (size_t k = 0; k < n; ++k) log_prob_[static_cast<size_t>(r.rows[k])] = r.log_prob[k];
 }
 
@@ -187,9 +203,16 @@ void VocabPass::restricted_backward(std::span<const int32_t> labels, std::span<c
     own_labels.push_back(labels[static_cast<size_t>(row)]);
     own_c.push_back(c[static_cast<size_t>(row)]);
   }
-  runtime_.run(&KernelSet::log_prob_backward,
-               {kept, r.max.data(), r.sum.data(), r.log_sum.data(), none.data(), own_labels.data(),
-                own_c.data(), none.data(), temperature_, kept});
+  runtime_.run(&KernelSet::log_prob_backward, {.logits = kept,
+                                               .max = r.max.data(),
+                                               .sum = r.sum.data(),
+                                               .log_sum = r.log_sum.data(),
+                                               .entropy = none.data(),
+                                               .labels = own_labels.data(),
+                                               .c = own_c.data(),
+                                               .ce = none.data(),
+                                               .temperature = temperature_,
+                                               .dlogits = kept});
   for (int64_t k = 0; k < count; ++k) {
     float* to = logits().row(r.rows[static_cast<size_t>(k)]);
     for (int64_t j = 0; j < kept.cols; ++j) to[j] += kept(k, j);
@@ -204,9 +227,16 @@ void VocabPass::backward(std::span<const int64_t> rows, std::span<const int32_t>
   // Where a nucleus restricts the log-probability, only the entropy is of all ids.
   std::vector<float> of_all(c.begin(), c.end());
   for (const int64_t row : restricted_.rows) of_all[static_cast<size_t>(row)] = 0;
-  runtime_.run(&KernelSet::log_prob_backward,
-               {logits(), max_.data(), sum_.data(), log_sum_.data(), entropy_.data(), labels.data(),
-                of_all.data(), ce.data(), temperature_, logits()});
+  runtime_.run(&KernelSet::log_prob_backward, {.logits = logits(),
+                                               .max = max_.data(),
+                                               .sum = sum_.data(),
+                                               .log_sum = log_sum_.data(),
+                                               .entropy = entropy_.data(),
+                                               .labels = labels.data(),
+                                               .c = of_all.data(),
+                                               .ce = ce.data(),
+                                               .temperature = temperature_,
+                                               .dlogits = logits()});
   if (!restricted_.rows.empty()) restricted_backward(labels, c);
   runtime_.run(&KernelSet::matmul_tokens,
                gradients.product(logits(), compact(), leaves, {model_.parameters().head}));

@@ -43,7 +43,7 @@ TEST_CASE("the portable backend is the engine's own step, score and rollout, bit
   fill(*backend, 7);
   TrainState state(c);
   fill_weights(state.model.parameters(), state.model.weights(), 7);
-  state.model.pack(runtime, true);
+  state.model.pack(runtime, PackedFor::kTraining);
   Gradients gradients(state.model.parameters());
   const auto table = make_rotary_table(c, kernels::Rope::kHf, 512, pool);
   for (int i = 0; i < 2; ++i) {

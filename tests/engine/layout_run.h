@@ -126,7 +126,7 @@ inline LayoutRun run_layout(const LayoutTask& task, const Layout& layout) {
                    false, [&](int64_t local, int64_t at, int64_t n) {
                      std::copy_n(start.data() + at, n, state.model.weights().data() + local);
                    });
-    state.model.pack(runtime, true);
+    state.model.pack(runtime, PackedFor::kTraining);
     Gradients gradients(state.model.parameters());
     const auto samples = static_cast<int64_t>(task.batch.samples.size());
     const kernels::Range dealt = dealt_samples(samples, ranks.place.dp, layout.dp);

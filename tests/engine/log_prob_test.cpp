@@ -35,7 +35,7 @@ struct Case {
   Case(const ModelConfig& c, const Choice& choice)
       : table(make_rotary_table(c, kernels::Rope::kHf, 512, pool)), state(c) {
     fill_weights(state.model.parameters(), state.model.weights(), 7);
-    state.model.pack(runtime, true);
+    state.model.pack(runtime, PackedFor::kTraining);
     Random random(5);
     std::vector<Request> requests;
     for (const int64_t length : {1, 64, 3, 90, 17}) {
@@ -249,7 +249,7 @@ TEST_CASE("at the first step the ratio is exactly 1 and every KL against the ref
       // The reference: the same weights in a model of its own, packed for the forward alone.
       Model reference(config);
       fill_weights(reference.parameters(), reference.weights(), 7);
-      reference.pack(c.runtime, false);
+      reference.pack(c.runtime, PackedFor::kForward);
       std::vector<SampleTargets> targets;
       for (const Sample& s : c.samples) {
         const Sample* one = &s;

@@ -70,7 +70,7 @@ TEST_CASE("the estimate of a training step is what the process grows by") {
       const Runtime runtime{kernels::cpu_kernels(), pool};
       TrainState state(c);
       fill_weights(state.model.parameters(), state.model.weights(), 7);
-      state.model.pack(runtime, true);
+      state.model.pack(runtime, PackedFor::kTraining);
       Gradients gradients(state.model.parameters());
       StepConfig config;
       config.train.recompute = recompute;
@@ -96,7 +96,7 @@ TEST_CASE("the estimate of a rollout is what the process grows by") {
     const Runtime runtime{kernels::cpu_kernels(), pool};
     Model model(c);
     fill_weights(model.parameters(), model.weights(), 7);
-    model.pack(runtime, false);
+    model.pack(runtime, PackedFor::kForward);
     std::vector<Request> requests;
     for (uint64_t i = 0; i < 16; ++i) requests.push_back({i, i, std::vector<int32_t>(200, 5)});
     RolloutConfig config;

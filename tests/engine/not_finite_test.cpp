@@ -26,7 +26,7 @@ Error refused(const std::function<void(Model&)>& change, int64_t micro_batch, fl
   TrainState state(c);
   fill_weights(state.model.parameters(), state.model.weights(), 7);
   change(state.model);
-  state.model.pack(runtime, true);
+  state.model.pack(runtime, PackedFor::kTraining);
   StepConfig config;
   config.objective.policy_loss = PolicyLoss::kPlain;  // its gradient never vanishes
   config.micro_batch_size = micro_batch;
@@ -129,7 +129,7 @@ TEST_CASE("logits that are no numbers draw no token") {
     fill_weights(model.parameters(), model.weights(), 11);
     scale(model, "model.layers.1.mlp.gate_proj.weight", 1e25f);
     scale(model, "model.layers.1.mlp.up_proj.weight", 1e25f);
-    model.pack(runtime, false);
+    model.pack(runtime, PackedFor::kForward);
     for (const float temperature : {1.0f, 0.0f}) {
       RolloutConfig config;
       config.sampling.temperature = temperature;

@@ -93,7 +93,7 @@ Recorded record(const Scenario& s, Wrap wrap) {
   auto outer = wrap(recording);
   const Runtime run{*s.kernels, pool, &static_cast<EventSink&>(*outer)};
   fill_weights(state.model.parameters(), state.model.weights(), 7);
-  state.model.pack(run, true);
+  state.model.pack(run, PackedFor::kTraining);
   const Tables tables(c, 1024);
   Recorded out;
   out.samples = rollout({run, state.model, tables.view()}, scenario_requests(c, s.prompts),

@@ -200,7 +200,7 @@ TEST_CASE("a rollout's rows are the training forward's, also when it is prefille
   fill_weights(model.parameters(), model.weights(), 7);
   RecordingSink sink(c, model.parameters(), kernels::kTokenLeaf, s.record, pool);
   const Runtime run{kernels::cpu_kernels(), pool, &sink};
-  model.pack(run, false);
+  model.pack(run, PackedFor::kForward);
   const Tables tables(c, 1024);
   const Sample& longest =
       *std::ranges::max_element(got.samples, {}, [](const Sample& x) { return x.tokens.size(); });
@@ -236,7 +236,7 @@ TEST_CASE("a backward that is redone at the next scale is recorded once") {
     for (int64_t i = 0; i < head.size(); ++i) {
       state.model.weights()[static_cast<size_t>(head.offset + i)] *= factor;
     }
-    state.model.pack(run, true);
+    state.model.pack(run, PackedFor::kTraining);
     StepConfig config;
     config.objective.policy_loss = PolicyLoss::kPlain;
     config.micro_batch_size = micro_batch;

@@ -141,7 +141,7 @@ struct Case {
       foreign::to_float(checkpoint.tensor(p.name),
                         {state.model.weights().data() + p.offset, static_cast<size_t>(p.size())});
     }
-    state.model.pack(runtime, true);
+    state.model.pack(runtime, PackedFor::kTraining);
   }
   RotaryView rotary() const { return view(table); }
   double limit(const std::string& name) const { return allowed(reference.stock_error(name, rope)); }

@@ -32,7 +32,7 @@ Run run_steps(const ModelConfig& c, const Batch& batch, const StepConfig& config
   const Runtime runtime{set, pool};
   TrainState state(c);
   fill_weights(state.model.parameters(), state.model.weights(), 7);
-  state.model.pack(runtime, true);
+  state.model.pack(runtime, PackedFor::kTraining);
   Gradients gradients(state.model.parameters());
   const Tables tables(c, 1024);
   Run out;
@@ -69,7 +69,7 @@ TEST_CASE("forward, objective and every gradient are right to float64") {
     const Runtime runtime{kernels::cpu_kernels(), pool};
     TrainState state(c);
     fill_weights(state.model.parameters(), state.model.weights(), 7);
-    state.model.pack(runtime, true);
+    state.model.pack(runtime, PackedFor::kTraining);
     aten::ModelInput in;
     in.config = &c;
     in.parameters = &state.model.parameters();
@@ -174,7 +174,7 @@ TEST_CASE("an overflow of the exact sums is seen, redone at a coarser scale and 
     for (int64_t i = 0; i < head.size(); ++i) {
       state.model.weights()[static_cast<size_t>(head.offset + i)] *= factor;
     }
-    state.model.pack(runtime, true);
+    state.model.pack(runtime, PackedFor::kTraining);
     StepConfig config = grpo_step();
     config.objective = {};
     config.objective.policy_loss = PolicyLoss::kPlain;  // its gradient never vanishes
@@ -212,7 +212,7 @@ TEST_CASE("a rollout's log-probabilities are the training forward's, whatever th
     const Runtime runtime{kernels::cpu_kernels(), pool};
     Model model(c);
     fill_weights(model.parameters(), model.weights(), 11);
-    model.pack(runtime, false);
+    model.pack(runtime, PackedFor::kForward);
     const Tables tables(c, 1024);
     Random random(5);
     std::vector<Request> requests;

@@ -75,7 +75,7 @@ struct Case {
         gradients(state.model.parameters()),
         batch(random_batch(c, kLengths, 3)) {
     fill_weights(state.model.parameters(), state.model.weights(), 7);
-    state.model.pack(runtime, true);
+    state.model.pack(runtime, PackedFor::kTraining);
     Random random(17);
     for (size_t i = 0; i < batch.samples.size(); ++i) {
       const Sample* sample = &batch.samples[i];

@@ -23,7 +23,7 @@ engine::Model head_of(const Operation& op, const engine::Runtime& runtime) {
   const Matrix<const float> head = op.weights[0];
   const int64_t offset = out.parameters()[out.parameters().head].offset;
   std::copy_n(head.data, head.rows * head.cols, out.weights().data() + offset);
-  out.pack(runtime, true);
+  out.pack(runtime, engine::PackedFor::kTraining);
   return out;
 }
 
