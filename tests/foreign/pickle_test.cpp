@@ -218,7 +218,7 @@ TEST_CASE("tensors are windows on their storage, and may not leave it") {
   corrupt("offset is negative", tensor(-1, integers({1}), integers({1})));
   corrupt("stride is negative", tensor(0, integers({2}), integers({-1})));
   corrupt("size is negative", tensor(0, integers({-4}), integers({1})));
-  corrupt("more sizes", tensor(0, integers({2, 2}), integers({1})));
+  corrupt("2 sizes and 1 stride", tensor(0, integers({2, 2}), integers({1})));
   corrupt("not a tuple", tensor(0, "N", integers({1})));
   corrupt("overflows", tensor(0, integers({INT32_MAX, INT32_MAX, INT32_MAX}), integers({0, 0, 0})));
   corrupt("is expanded", tensor(0, integers({INT32_MAX}), integers({0})));

@@ -134,21 +134,26 @@ TEST_CASE("events that contradict themselves are refused") {
   using Catch::Matchers::Contains;
   CHECK(refusal(datasets, "nothing", [](auto&) {}) == "read");
   CHECK(refusal(datasets, "tensors", letter(0, 'g')) == "read");  // somebody else's name
-  CHECK_THAT(refusal(datasets, "tensors", letter(0, '\x07')), Contains("a name is empty"));
-  CHECK_THAT(refusal(datasets, "tensors", cut(1)), Contains("fewer lines"));
-  CHECK_THAT(refusal(datasets, "rank", cut(4)), Contains("do not agree"));
-  CHECK_THAT(refusal(datasets, "stats", cut(32)), Contains("do not agree"));
-  CHECK_THAT(refusal(datasets, "rows", bump(0)), Contains("another number of rows"));
+  CHECK_THAT(refusal(datasets, "tensors", letter(0, '\x07')), Contains("expected a name"));
+  CHECK_THAT(refusal(datasets, "tensors", cut(1)),
+             Contains("191 lines, expected one for each of the 192"));
+  CHECK_THAT(refusal(datasets, "rank", cut(4)), Contains("192 values, and the others make it 191"));
+  CHECK_THAT(refusal(datasets, "stats", cut(32)), Contains("the others make it 768"));
+  CHECK_THAT(refusal(datasets, "rows", bump(0)), Contains("has 482 rows, expected 481"));
   CHECK_THAT(refusal(datasets, "row_set", bump(0)), Contains("rows"));
-  CHECK_THAT(refusal(datasets, "row_set", letter(3, '\x7f')), Contains("no such set"));
-  CHECK_THAT(refusal(datasets, "run_count", letter(3, '\x7f')), Contains("another number"));
-  CHECK_THAT(refusal(datasets, "run_count", letter(7, '\x7f')), Contains("too long"));
+  CHECK_THAT(refusal(datasets, "row_set", letter(3, '\x7f')),
+             Contains("has the set 2130706432, expected one of 2"));
+  CHECK_THAT(refusal(datasets, "run_count", letter(3, '\x7f')),
+             Contains("has 481 rows, expected 2130706913"));
+  CHECK_THAT(refusal(datasets, "run_count", letter(7, '\x7f')), Contains("expected 1 to 2^31"));
   CHECK_THAT(refusal(datasets, "run_position", letter(8, '\x7f')), Contains("read"));
-  CHECK_THAT(refusal(datasets, "run_sample", letter(0, '\x7f')), Contains("do not ascend"));
+  CHECK_THAT(refusal(datasets, "run_sample", letter(0, '\x7f')),
+             Contains("expected runs that ascend"));
   CHECK_THAT(refusal(datasets, "row_set_offsets", bump(0)), Contains("offsets"));
   CHECK_THAT(refusal(datasets, "row_digest_offsets", cut(8)), Contains("offsets"));
   CHECK_THAT(refusal(datasets, "row_digest", cut(16)), Contains("offsets"));
-  CHECK_THAT(refusal(datasets, "value_count", bump(0)), Contains("whole tensor"));
-  CHECK_THAT(refusal(datasets, "value_start", letter(7, '\x7f')), Contains("whole tensor"));
-  CHECK_THAT(refusal(datasets, "values_f32", cut(4)), Contains("whole tensor"));
+  CHECK_THAT(refusal(datasets, "value_count", bump(0)), Contains("has 482 values from 0 of 481"));
+  CHECK_THAT(refusal(datasets, "value_start", letter(7, '\x7f')),
+             Contains("of 481, expected 481 rows"));
+  CHECK_THAT(refusal(datasets, "values_f32", cut(4)), Contains("expected"));
 }
