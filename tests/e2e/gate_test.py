@@ -532,6 +532,13 @@ class Gate(Case):
         self.assertEqual([p.name for p in self.pending()], ["b.txt"])
         self.assertIn("about reason \"more steps\"\n", self.file("c.txt"))
 
+    def test_a_review_begins_with_what_is_beyond_its_tolerance(self):
+        self.record("--tolerance", "step * loss=4 ulps: two kinds of cards")
+        self.numbers(f'{{"loss": [{0.75 + 2.0**-53:.17g}, 0.5], "grad_norm": [1.5, 2]}}')
+        self.golden("check", "goldens", "--run-recorded", code=1)
+        self.answer(b"q\n")
+        self.assertRegex(self.shown, r"(?s)\n  step 1 grad_norm\n.*\n  step 0 loss  1 ulp up, within 4 ulps: two")
+
     def test_a_review_ends_where_it_is_interrupted(self):
         """Also while it waits for an answer."""
         self.record()
