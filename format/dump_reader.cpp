@@ -17,8 +17,11 @@
 namespace rlreplay::format {
 namespace {
 
-/// The first byte of a journal's first damaged line; `whole` where all of its lines are sound.
+/// The first byte of a journal's first damaged line; `whole` where all of its lines are sound, or
+/// where the file is so much longer than it should be that it is not read to find out.
 uint64_t damage_of(const OpenFile& journal, uint64_t whole) {
+  constexpr uint64_t kReadable = uint64_t{1} << 20;
+  if (journal.size > whole + kReadable) return whole;
   try {
     static_cast<void>(read_journal(journal));
   } catch (const FormatError& fault) {
@@ -65,13 +68,15 @@ UnitIndex read_index(const Folder& folder, const Manifest& manifest) {
   const auto fault = [&](const std::string& what, std::optional<uint64_t> at) {
     return FormatError(Rule::kIndex, other + what, kIndexName, {}, at);
   };
-  auto bytes = folder.read(kIndexName, kMaxIndexBytes);
-  if (!bytes) throw fault("it is absent", {});
-  if (bytes->size() != manifest.index.size) {
-    throw fault("it has " + std::to_string(bytes->size()) + " bytes, expected " +
+  const auto file = folder.open_file(kIndexName);
+  if (!file) throw fault("it is absent", {});
+  if (file->size != manifest.index.size) {
+    throw fault("it has " + std::to_string(file->size) + " bytes, expected " +
                     std::to_string(manifest.index.size),
-                std::min<uint64_t>(bytes->size(), manifest.index.size));
+                std::min(file->size, manifest.index.size));
   }
+  auto bytes = folder.read(kIndexName, manifest.index.size);
+  if (!bytes) throw fault("it is absent", {});
   if (const Hash found = hash_of(*bytes); found != manifest.index.hash) {
     throw fault("it hashes to " + found.hex() + ", expected " + manifest.index.hash.hex(), 0);
   }

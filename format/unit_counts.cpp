@@ -131,7 +131,12 @@ void put_tokens(const Samples& samples, JsonObject& into) {
 void put_rollout(const Samples& samples, const CountedTables& tables, JsonObject& into) {
   put_tokens(samples, into);
   if (const auto groups = samples.column<uint64_t>("group_id", DType::kU64, false)) {
-    into.number("groups", std::set<uint64_t>(groups->begin(), groups->end()).size());
+    const auto grouped = samples.presence("group_id");
+    std::set<uint64_t> seen;
+    for (size_t s = 0; s < samples.size(); ++s) {
+      if (grouped[s] != 0) seen.insert((*groups)[s]);
+    }
+    into.number("groups", seen.size());
   }
   if (const auto finish = samples.column<uint8_t>("finish", DType::kU8, false)) {
     std::array<uint64_t, 5> counts = {};

@@ -243,7 +243,8 @@ void ObjectWalk::find_bytes(const Storage& storage, DatasetEntry& entry) {
     if (!piece) {
       return faults_.add(Rule::kLayout,
                          "a contiguous dataset stores " + counted(storage.size, "byte") +
-                             ", expected " + std::to_string(bytes) + " inside of the file",
+                             ", expected " + std::to_string(bytes) +
+                             (storage.size == bytes ? "; they do not lie in the file" : ""),
                          entry.path, entry.address);
     }
     entry.pieces.push_back(*piece);

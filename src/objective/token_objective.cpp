@@ -21,9 +21,10 @@ struct Clamped {
   bool inside;
 };
 
+/// Of bounds that are the wrong way round the upper one holds, as in torch.clamp.
 Clamped clamp(double x, double low, double high) {
+  if (x > high || low > high) return {high, false};
   if (x < low) return {low, false};
-  if (x > high) return {high, false};
   return {x, true};
 }
 

@@ -51,6 +51,24 @@ class Refusal(Case):
         return sentence
 
 
+class LongFiles(Refusal):
+    def test_files_much_longer_than_the_manifest_says_are_not_read(self):
+        """Holes cost nothing on the disk, and must cost no memory."""
+        dump = self.folder / "longer"
+        self.run_program("capture", "--model", "demo", *SMALL, "-o", dump)
+        limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
+        for name, longer in (("units.index", 3 << 30), ("journal/0.jsonl", 900 << 20)):
+            path = dump / name
+            size = path.stat().st_size
+            os.truncate(path, longer)
+            for verb in ("show", "verify"):
+                with self.subTest(name, verb=verb):
+                    result = self.run_program(verb, dump, preexec_fn=limit)
+                    self.assertEqual(result.returncode, CORRUPT, result.stdout + result.stderr)
+                    self.assertIn(f"{longer} bytes, expected {size}", result.stdout + result.stderr)
+            os.truncate(path, size)
+
+
 class Models(Refusal):
     @classmethod
     def setUpClass(cls):

@@ -57,6 +57,14 @@ class Borders(support.Case):
         result = self.run_program("objective", path, *flags)
         return " ".join((result.stdout + result.stderr).split())
 
+    def test_bounds_of_tis_the_wrong_way_round_are_those_of_torch(self):
+        """torch.clamp(x, min=0.9, max=0.5) is 0.5 of every x."""
+        path = self.write([1, -1], [1, -1], old_log_probs=[[-2, -2]] * 2, log_probs=[[-2, -2]] * 2,
+                          rollout_log_probs=[[-1, -3]] * 2, loss_mask=[[1, 1]] * 2,
+                          advantages=[[1, 1], [-1, -1]], policy_loss=[[-0.5, -0.5], [0.5, 0.5]])
+        self.step(path, RAW, "--use-tis", "--tis-clip", "0.5", "--tis-clip-low", "0.9", code=0)
+        self.step(path, RAW, "--use-tis", "--tis-clip", "0.9", "--tis-clip-low", "0.5", code=1)
+
     def test_a_step_without_its_rollout_says_where_rewards_are_read(self):
         path = self.write([0, 1], [-0.5, 0.5], advantages=[[-0.5] * 2, [0.5] * 2])
         lines = [line for line in path.read_text().splitlines() if "rlreplay.sample/1" not in line]

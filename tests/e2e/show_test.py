@@ -242,6 +242,18 @@ class Notes(Show):
 
 
 class AnotherTable(support.Case):
+    def test_a_sample_without_a_group_is_in_none(self):
+        lines = self.folder / "groups.jsonl"
+        sample = {"schema": "rlreplay.sample/1", "rollout_id": 0, "tokens": [5, 6, 7], "prompt_length": 2}
+        for groups, count in (((3, 3), 1), ((0, 0), 1), ((3, 9), 2)):
+            with self.subTest(groups):
+                rows = [{**sample, "sample_id": i, "group_id": group} for i, group in enumerate(groups)]
+                lines.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {**sample, "sample_id": 2}]))
+                dump = self.folder / f"groups {groups}"
+                self.run_program("import", lines, "-o", dump)
+                head, row = self.run_program("show", dump).stdout.splitlines()[-2:]
+                self.assertEqual(row.split()[head.split().index("groups")], str(count))
+
     """Events that docs/events.md does not have."""
     DUMP = pathlib.Path(__file__).parents[1] / "golden/dumps/0.9"
 

@@ -63,7 +63,7 @@ def of_samples(group, offsets):
     for key, values in (("reward_mean", reward), ("log_prob_mean", log_prob)):
         said.update({key: text for text in mean(values).values()})
     if (groups := column(group, "group_id", ("u64",), samples)) is not None:
-        said["groups"] = len(set(groups.tolist()))
+        said["groups"] = len({int(of) for of, has in zip(groups, present("group_id")) if has})
     if (finish := column(group, "finish", ("u8",), samples)) is not None:
         codes = [min(int(code), 4) for code in finish]
         said["finish"] = [codes.count(code) for code in range(5)]

@@ -46,8 +46,11 @@ RolloutSummary summarize(const RolloutData& data, const std::string& id) {
   if (rewards > 0) made.reward = reward / static_cast<double>(rewards);
   if (log_probs > 0) made.log_prob = log_prob / static_cast<double>(log_probs);
   if (data.group_id) {
-    const auto& ids = data.group_id->values;
-    made.groups = std::set<uint64_t>(ids.begin(), ids.end()).size();
+    std::set<uint64_t> seen;
+    for (size_t s = 0; s < data.size(); ++s) {
+      if (data.group_id->has(s)) seen.insert(data.group_id->values[s]);
+    }
+    made.groups = seen.size();
   }
   if (data.finish) {
     made.finish.emplace();
