@@ -114,6 +114,24 @@ class SaidLines(Case):
                 self.assertEqual(self.verified(rows), (
                     [], [f"{columns.get(key, key)} of rollout 2: sample 2 has none, 3 others have"]))
 
+    def test_what_one_rank_has_of_its_samples_and_another_has_not(self):
+        """An import of it would be a dump that no reader takes."""
+        for key, value in (("micro_batch", 0), ("token_weights", [1, 1, 0.5, 1])):
+            for has in (0, 1):
+                with self.subTest(key, rank=has):
+                    rows = lines()
+                    for row in rows:
+                        if row["schema"] == "rlreplay.train/1":
+                            row["rank"] = int(row["sample_id"] > 0)
+                            row.update({key: value} if row["rank"] == has else {})
+                    path = self.folder / "ranks.jsonl"
+                    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+                    made = self.run_program("import", path, "-o", self.folder / "ranks")
+                    self.assertEqual(made.returncode, 3, made.stderr)
+                    self.assertIn(f"'{key}' is {'here' if has else 'missing here'}, and the lines of "
+                                  "train/2-0/rank0.h5", made.stderr)
+                    self.assertFalse((self.folder / "ranks").exists())
+
     def test_a_mask_that_others_have(self):
         self.assertEqual(self.without("loss_mask", 1), (
             [], ["masks of step 2.0 that are not the rollout's: sample 1, token 3: 0, the rollout says None",

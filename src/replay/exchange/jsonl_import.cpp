@@ -47,6 +47,40 @@ std::string schema_of(JsonValue root) {
                    "the line has no \"schema\": rlreplay import --help says what lines are read");
 }
 
+template <class T>
+constexpr bool is_of_all(std::optional<std::vector<T>> TrainData::*) {
+  return true;
+}
+template <class Other>
+constexpr bool is_of_all(Other) {
+  return false;
+}
+
+/// The keys of a line that are columns which a step has of all of its samples or of none.
+std::set<std::string_view> keys_of_all(JsonValue root) {
+  std::set<std::string_view> out;
+  format::for_each_train_column([&](std::string_view name, auto member, format::Axis) {
+    const std::string_view key = jsonl::key_of(name);
+    if (is_of_all(member) && root.find(std::string(key))) out.insert(key);
+  });
+  return out;
+}
+
+/// Errors: kCorrupt where the first lines of two ranks of a step do not have the same keys.
+void check_ranks_alike(JsonValue root, const std::set<std::string_view>& keys,
+                       const std::string& other_unit, const std::set<std::string_view>& other) {
+  for (const std::string_view key : keys) {
+    if (other.contains(key)) continue;
+    throw root.error("'" + std::string(key) + "' is here, and the lines of " + other_unit +
+                     " do not have it");
+  }
+  for (const std::string_view key : other) {
+    if (keys.contains(key)) continue;
+    throw root.error("'" + std::string(key) + "' is missing here, and the lines of " + other_unit +
+                     " have it");
+  }
+}
+
 /// Samples made from more than their tokens.
 void add_inputs(const std::vector<Row>& rows, std::map<int64_t, std::set<uint64_t>>& to) {
   for (const Row& row : rows) {
@@ -69,13 +103,22 @@ auto keys(const Map& map) {
 JsonlFile::JsonlFile(const std::string& path)
     : lines_(path, JsonLines::kMaxLine, /*unique_keys=*/true),
       budget_(std::filesystem::file_size(path)) {
+  std::map<std::string, std::pair<std::string, std::set<std::string_view>>> first;  // of each step
   while (auto line = lines_.next()) {
     const JsonValue root = line->root();
     const std::string schema = schema_of(root);
     if (schema == "rlreplay.sample/1") {
       rollouts_[root["rollout_id"].integer(0, INT64_MAX)].push_back(lines_.place());
     } else if (schema == "rlreplay.train/1") {
-      trains_[step_path(root)].push_back(lines_.place());
+      const std::string unit = step_path(root);
+      std::vector<JsonLines::Place>& places = trains_[unit];
+      if (places.empty()) {
+        const auto [step, is_first] =
+            first.try_emplace(unit.substr(0, unit.rfind('/')), unit, keys_of_all(root));
+        const auto& [other, keys] = step->second;
+        if (!is_first) check_ranks_alike(root, keys_of_all(root), other, keys);
+      }
+      places.push_back(lines_.place());
     } else if (schema == "rlreplay.step/1") {
       const std::string unit = step_path(root);
       if (!scalars_.emplace(unit, scalars(root)).second) {
