@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kKillTime{5};  // what does not end by then hangs in the kernel
-constexpr timespec kTick{0, 20'000'000};
+constexpr timespec kTick{0, 20'000'000}, kKillTick{0, 1'000'000};
 
 /// Reaps what has ended; false where there is no child any more. The status of `main` is kept.
 bool reap(pid_t main, std::optional<int>& status) {
@@ -29,16 +29,30 @@ bool reap(pid_t main, std::optional<int>& status) {
   return id == 0;
 }
 
-/// Sends a signal to all that is left, until nothing is or the time is over.
+/// Sends a signal to all descendants that are there now; whether there is one to which none was
+/// sent before. Where memory is short the next call sees to the rest.
+bool signal_all(int signal, std::set<pid_t>& sent) noexcept {
+  bool found = false;
+  try {
+    for (const pid_t id : descendants()) {
+      const bool is_new = sent.insert(id).second;
+      if (is_new || signal == SIGKILL) ::kill(id, signal);
+      found = found || is_new;
+    }
+  } catch (...) {
+  }
+  return found;
+}
+
+/// Sends a signal to all that is left, until nothing is or the time is over. Of SIGKILL the time
+/// begins again with each process that has begun meanwhile: only what does not end of it may stay.
 bool end_all(int signal, std::chrono::seconds time, pid_t main, std::optional<int>& status) {
-  const auto deadline = Clock::now() + time;
+  auto deadline = Clock::now() + time;
   std::set<pid_t> sent;
   while (reap(main, status)) {
-    for (const pid_t id : descendants()) {
-      if (sent.insert(id).second || signal == SIGKILL) ::kill(id, signal);
-    }
+    if (signal_all(signal, sent) && signal == SIGKILL) deadline = Clock::now() + time;
     if (Clock::now() >= deadline) return false;
-    ::nanosleep(&kTick, nullptr);
+    ::nanosleep(signal == SIGKILL ? &kKillTick : &kTick, nullptr);
   }
   return true;
 }

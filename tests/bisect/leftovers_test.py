@@ -88,6 +88,19 @@ class Safety(Case):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertTrue(self.has_ended(int(started.read_text())))
 
+    def test_what_starts_others_without_end_and_heeds_no_signal_is_ended(self):
+        started = self.folder / "started"
+        daemons = (f"for i in 1 2 3 4 5 6; do setsid sh -c 'trap \"\" TERM HUP INT; echo $$ >> \"{started}\"; "
+                   "while :; do /bin/true; done' > /dev/null 2>&1 & done; "
+                   f"while [ $(cat '{started}' | wc -l) -lt 6 ]; do sleep 0.01; done; ")
+        path, commits = self.repository(f"rm -f '{started}'; touch '{started}'; {daemons} exit 0", "exit 1")
+        result, found = self.search(path, commits[0], commits[1], "--repeat-ends", "1", "--repeat-sides", "1")
+        self.assertEqual((result.returncode, found["culprit"]), (0, commits[1]), found)
+        processes = [int(line) for line in started.read_text().split()]
+        self.assertEqual(len(processes), 6)
+        for process in processes:
+            self.assertTrue(self.has_ended(process))
+
     def test_what_a_killed_search_was_running_is_ended(self):
         started = self.folder / "started"
         daemon = (f"setsid sh -c 'echo $$ > \"{started}.\"; mv \"{started}.\" \"{started}\"; sleep 1000' "
