@@ -20,7 +20,7 @@ ProcessResult run_git(const std::string& folder, const std::vector<std::string>&
 void clear_git_variables(Command& command) {
   for (const char* name :
        {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY",
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_PREFIX"}) {
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH", "GIT_NAMESPACE", "GIT_PREFIX"}) {
     command.environment.emplace_back(name, std::nullopt);
   }
 }

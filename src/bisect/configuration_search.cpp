@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 
 #include "src/base/error.h"
 #include "src/base/json_value.h"
@@ -35,6 +36,8 @@ std::string rlreplay_program() {
   return fs::exists(here) ? here.string() : "rlreplay";
 }
 
+constexpr int kRefused = 125;  // by rlreplay, for whatever reason
+
 /// Takes a dump's steps again with these settings. That a replay differs from its record is no
 /// verdict here.
 std::string replay_command(const std::string& dump, const Configuration& settings) {
@@ -53,7 +56,20 @@ std::string replay_command(const std::string& dump, const Configuration& setting
   }
   if (!layout.empty()) words += " --layout " + joined(layout, ",");
   return shell_word(rlreplay_program()) + " train " + shell_word(fs::absolute(dump)) +
-         " -o \"$RLBISECT_OUT/dump\"" + words + " && exit 0 || [ $? = 1 ]";
+         " -o \"$RLBISECT_OUT/dump\"" + words + " && exit 0; [ $? = 1 ] || exit " +
+         std::to_string(kRefused);
+}
+
+/// The last line of a log that says something.
+std::string last_line(const std::string& path) {
+  constexpr std::streamoff kMost = 4096;
+  std::ifstream log(path, std::ios::binary | std::ios::ate);
+  log.seekg(std::max<std::streamoff>(0, log.tellg() - kMost));
+  std::string last;
+  for (std::string line; std::getline(log, line);) {
+    if (!line.empty()) last = line;
+  }
+  return last;
 }
 
 /// Runs the command in this folder, with the settings in the file RLBISECT_CONFIG.
@@ -75,6 +91,9 @@ class ConfigurationExecutor : public measure::Executor {
     if (recipe.run.empty()) recipe.run = replay_command(question_.from, settings_);
     recipe.log_probs = question_.criterion.needs_log_probs();
     auto out = run_checkout(recipe, place, workspace_, interrupt_);
+    if (question_.recipe.run.empty() && out.exit_code == kRefused) {
+      out.problem = last_line(place.folder.run_log()) + workspace_.name_log(place.folder.run_log());
+    }
     out.output = place.folder.output();
     return out;
   }
@@ -122,8 +141,9 @@ class ConfigurationSearch {
          {std::pair(Subset(), Verdict::kGood), std::pair(all, Verdict::kBad)}) {
       const std::string name = end.empty() ? "the good configuration" : "the bad configuration";
       const Judgement first = judged(end, 0);
+      const bool skipped = first.verdict == Verdict::kSkip;
+      if (!skipped && first.verdict != expected && !repeats(end, name)) return false;
       if (first.verdict != expected) {
-        const bool skipped = first.verdict == Verdict::kSkip;
         finding_.result = skipped ? SearchResult::kCannotJudge : SearchResult::kNothing;
         finding_.reason = name +
                           (skipped ? " cannot be judged: "

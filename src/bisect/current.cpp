@@ -33,6 +33,8 @@ Measurement read_reference(const Criterion& criterion, const std::string& path) 
   if (reference.kind != measure::RunKind::kRan) {
     throw Error(ErrorCode::kCorrupt, "this is no reference: " + reference.problem, path);
   }
+  const std::string empty = measure::emptiness_of(criterion, reference.metrics);
+  if (!empty.empty()) throw Error(ErrorCode::kCorrupt, "this is no reference: " + empty, path);
   return reference;
 }
 

@@ -69,6 +69,11 @@ Axis axis_of(const Ends& ends, const std::function<bool(const std::string&)>& is
     if (is_configuration_file(end) && fs_is_file(end)) return true;
     return end.find('=') != end.npos && !is_revision(end);
   };
+  for (const std::string& end : {ends.good, ends.bad}) {
+    const bool named = is_configuration_file(end) && !is_configuration(end);
+    if (!named || is_revision(end)) continue;
+    throw Error(ErrorCode::kIncomplete, "there is no such file of settings", end);
+  }
   const bool good = is_configuration(ends.good), bad = is_configuration(ends.bad);
   if (good != bad) {
     throw Error(ErrorCode::kUsage, "one end is a configuration, KEY=VALUE, and the other is not",

@@ -39,6 +39,7 @@ struct Trial {
 struct Finding {
   SearchResult result = SearchResult::kCannotJudge;
   std::string reason = {};  // why, unless found
+  bool cut = false;         // whether more runs than are allowed would have been needed
 
   Revision good = {}, bad = {};              // the ends
   std::vector<Revision> history = {};        // along first parents, from the one to the other

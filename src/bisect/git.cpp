@@ -171,11 +171,19 @@ std::vector<std::vector<Revision>> Repository::branches(const Revision& merge) c
   std::vector<std::vector<Revision>> branches;
   while (words >> word) {
     auto commits = log({"--first-parent", "--reverse", first + ".." + word});
-    if (commits.empty() || commits[0].parent.empty()) continue;
-    commits.insert(commits.begin(), resolve(commits[0].parent));
+    if (commits.empty()) continue;
+    const std::string fork = commits[0].parent;
+    commits.insert(commits.begin(), fork.empty() ? Revision() : resolve(fork));
     branches.push_back(std::move(commits));
   }
   return branches;
+}
+
+std::vector<Revision> Repository::contents(const Revision& of,
+                                           const std::vector<Revision>& without) const {
+  std::vector<std::string> words = {"--topo-order", "--reverse", of.id};
+  for (const Revision& other : without) words.push_back("^" + other.id);
+  return log(std::move(words));
 }
 
 void Repository::add_worktree(const std::string& path, const std::string& revision) const {

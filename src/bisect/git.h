@@ -41,9 +41,14 @@ class Repository {
   std::vector<Revision> history(const Revision& good, const Revision& bad) const;
 
   /// What a merge brought in, a list a parent but the first: the commit of the first parent's
-  /// history where it leaves that, then each next one along first parents up to the parent. Nothing
-  /// of a commit that is no merge, or of parents without a common history.
+  /// history where it leaves that (a Revision without a hash where it shares none), then each next
+  /// one along first parents up to the parent. Nothing of a commit that is no merge, or of a parent
+  /// that the first one contains.
   std::vector<std::vector<Revision>> branches(const Revision& merge) const;
+
+  /// All commits that can be reached from one, itself among them, and from none of others; parents
+  /// before their children.
+  std::vector<Revision> contents(const Revision& of, const std::vector<Revision>& without) const;
 
   /// What names the content of a commit at some paths, which are those of the folder that was
   /// opened; empty where it has none of them.

@@ -32,13 +32,13 @@ std::string_view to_string(Purpose purpose) {
 }
 
 HistorySearch::HistorySearch(std::vector<Revision> history, SearchPlan plan, Sampler& sampler,
-                             CandidateOf candidate_of, BranchesOf branches_of, Listener listener)
+                             CandidateOf candidate_of, Merged merged, Listener listener)
     : whole_(history),
       history_(std::move(history)),
       plan_(std::move(plan)),
       sampler_(sampler),
       candidate_of_(std::move(candidate_of)),
-      branches_of_(std::move(branches_of)),
+      merged_(std::move(merged)),
       listener_(std::move(listener)),
       search_(history_.size() - 1) {
   finding_.good = whole_.front();
@@ -59,6 +59,7 @@ Finding HistorySearch::find() {
     if (error.code() != ErrorCode::kLimit) throw;
     finding_.result = SearchResult::kCannotJudge;
     finding_.reason = error.what();
+    finding_.cut = true;
     finding_.confirmed = false;
   }
   if (begun) finish();
@@ -105,11 +106,10 @@ void HistorySearch::run_at_once(const std::vector<Revision>& revisions, size_t l
 /// While the culprit is a merge of which a branch is good where it leaves the history and bad where
 /// it was merged, the search goes on in that branch.
 void HistorySearch::descend() {
-  while (branches_of_ && search_.bad() == search_.good() + 1) {
+  while (merged_.branches && search_.bad() == search_.good() + 1) {
     const Revision merge = culprit();
-    const auto branches = branches_of_(merge);
+    const auto branches = merged_.branches(merge);
     if (branches.empty()) return;
-    finding_.merge_note.clear();
     const bool entered = std::ranges::any_of(
         branches, [&](const std::vector<Revision>& branch) { return enter(merge, branch); });
     if (!entered) return;
@@ -118,19 +118,32 @@ void HistorySearch::descend() {
 
 bool HistorySearch::enter(const Revision& merge, std::vector<Revision> branch) {
   const auto judged = [&](const Revision& revision) {
+    if (revision.id.empty()) return Verdict::kSkip;
     return judge_first(revision, Purpose::kSearch,
                        Search(branch.size() - 1).left() + plan_.probes + 2)
         .verdict;
   };
-  const auto stop = [&](const Revision& revision, Verdict verdict, const std::string& what) {
-    finding_.merge_note = "the culprit is a merge; " + what + ", " + revision.short_id() + ", is " +
+  const auto note = [&](const Revision& revision, Verdict verdict, const std::string& what) {
+    finding_.merge_note = "the culprit is a merge; " + what + ", " +
+                          (revision.id.empty() ? "no commit" : revision.short_id()) + ", is " +
                           std::string(to_string(verdict));
-    return false;
   };
   const Verdict tip = judged(branch.back());
-  if (tip != Verdict::kBad) return stop(branch.back(), tip, "what it merged");
-  const Verdict fork = judged(branch.front());
-  if (fork != Verdict::kGood) return stop(branch.front(), fork, "where the branch begins");
+  if (tip == Verdict::kGood) {
+    if (!open_) note(branch.back(), tip, "what it merged");
+    return false;
+  }
+  const Verdict fork = tip == Verdict::kBad ? judged(branch.front()) : Verdict::kSkip;
+  if (fork != Verdict::kGood) {
+    open_ = true;
+    if (tip == Verdict::kBad) {
+      note(branch.front(), fork, "what it merged is bad, and where the branch begins");
+    } else {
+      note(branch.back(), tip, "what it merged");
+    }
+    return false;
+  }
+  open_ = false;
   finding_.merge_note.clear();
   finding_.merges.push_back(merge);
   history_ = std::move(branch);
@@ -151,7 +164,7 @@ bool HistorySearch::confirm() {
     return false;
   }
   if (!confirms(parent(), Verdict::kGood, finding_.parent_runs, plan_.probes)) return false;
-  finding_.confirmed = true;
+  finding_.confirmed = !open_;
   finding_.result = SearchResult::kFound;
   return true;
 }
@@ -261,10 +274,24 @@ void HistorySearch::note_contradictions(size_t good, size_t bad) {
   }
 }
 
+/// Lists all that the culprit may be: what the bad side contains, and none of what was good before.
+/// One revision whose parents are all good is it.
+std::vector<Revision> HistorySearch::suspects() const {
+  std::vector<Revision> out(history_.begin() + static_cast<ptrdiff_t>(search_.good()) + 1,
+                            history_.begin() + static_cast<ptrdiff_t>(search_.bad()) + 1);
+  if (!merged_.contents || (out.size() == 1 && !open_)) return out;
+  std::vector<Revision> good = {parent()};
+  for (const Trial& trial : finding_.trials) {
+    const bool merged = std::ranges::find(whole_, trial.revision.id, &Revision::id) == whole_.end();
+    if (merged && trial.judgement.verdict == Verdict::kGood) good.push_back(trial.revision);
+  }
+  auto all = merged_.contents(culprit(), good);
+  return all.empty() ? out : all;
+}
+
 /// Fills in what is known when nothing is asked any more.
 void HistorySearch::finish() {
-  finding_.suspects.assign(history_.begin() + static_cast<ptrdiff_t>(search_.good()) + 1,
-                           history_.begin() + static_cast<ptrdiff_t>(search_.bad()) + 1);
+  finding_.suspects = suspects();
   finding_.parent = parent();
   const auto& last = sampler_.of(candidate_of_(culprit()));
   if (!last.empty()) {
@@ -273,7 +300,7 @@ void HistorySearch::finish() {
   }
   finding_.not_run = static_cast<size_t>(std::ranges::count_if(
       whole_, [&](const Revision& revision) { return !is_judged(revision); }));
-  if (finding_.confirmed) name_dumps(parent(), culprit());
+  if (finding_.result == SearchResult::kFound) name_dumps(parent(), culprit());
   const std::string good = key_of(candidate_of_(whole_.front()));
   const std::string sides[] = {key_of(candidate_of_(parent())), key_of(candidate_of_(culprit()))};
   for (const Trial& trial : finding_.trials) {

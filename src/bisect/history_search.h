@@ -38,17 +38,23 @@ struct Listener {
 /// The candidate that a revision is.
 using CandidateOf = std::function<Candidate(const Revision&)>;
 
-/// The commits that a merge brought in: the commit where they leave the history, then each next one
-/// along first parents up to what was merged; nothing of a commit that is no merge. One list a
-/// merged branch.
-using BranchesOf = std::function<std::vector<std::vector<Revision>>(const Revision& merge)>;
+/// What lies beside first parents.
+struct Merged {
+  /// The commits that a merge brought in: the commit where they leave the history (one without a
+  /// hash where they share none), then each next one along first parents up to what was merged;
+  /// nothing of a commit that is no merge. One list a merged branch.
+  std::function<std::vector<std::vector<Revision>>(const Revision& merge)> branches = {};
+  /// All commits that a commit contains, itself among them, and none of others; the oldest first.
+  std::function<std::vector<Revision>(const Revision& of, const std::vector<Revision>& without)>
+      contents = {};
+};
 
 /// Finds the first bad revision of a history, the first of which is to be good and the last bad. It
 /// knows neither git nor files: what runs is the sampler's.
 class HistorySearch {
  public:
   HistorySearch(std::vector<Revision> history, SearchPlan plan, Sampler& sampler,
-                CandidateOf candidate_of, BranchesOf branches_of, Listener listener);
+                CandidateOf candidate_of, Merged merged, Listener listener);
 
   /// Both ends are run first, more than once so that a run that is not deterministic is noticed;
   /// then halves, and where the culprit is a merge halves what it brought in; culprit and parent
@@ -61,8 +67,8 @@ class HistorySearch {
   enum class Repetition { kSame, kNoisy, kRefused };
   Repetition repeats(const Revision& revision, Purpose purpose, size_t left);
   [[nodiscard]] bool separate_ends();
-  [[nodiscard]] bool refuse(const std::string& end, const Revision& revision,
-                            const Judgement& judgement);
+  [[nodiscard]] bool is_same_again(const Revision& end, Purpose purpose);
+  [[nodiscard]] bool refuse(Purpose end, const Revision& revision, const Judgement& judgement);
   void search_between();
   void run_at_once(const std::vector<Revision>& revisions, size_t left);
   void descend();
@@ -75,6 +81,7 @@ class HistorySearch {
   void probe();
   std::vector<Revision> unjudged_within(size_t begin, size_t end, size_t most) const;
   void note_contradictions(size_t good, size_t bad);
+  [[nodiscard]] std::vector<Revision> suspects() const;
   void finish();
   void name_dumps(const Revision& first, const Revision& second);
 
@@ -95,12 +102,13 @@ class HistorySearch {
   SearchPlan plan_;
   Sampler& sampler_;
   CandidateOf candidate_of_;
-  BranchesOf branches_of_;
+  Merged merged_;
   Listener listener_;
   Search search_;
   std::optional<Measurement> reference_;            // of the good end's first run
   std::set<std::pair<std::string, size_t>> noted_;  // revision and number of a measurement
   std::map<std::string, std::string> judged_;       // key, and the revision that was judged by it
+  bool open_ = false;  // whether what the culprit merged is not known to be good
   Finding finding_;
 };
 

@@ -8,19 +8,23 @@ bool HistorySearch::run_ends() {
   const Revision &first = whole_.front(), &last = whole_.back();
   const size_t search = search_.left() + plan_.probes + 2;
   const Judgement good = judge_first(first, Purpose::kGoodEnd, 2 * plan_.end_runs + search);
-  if (good.verdict != Verdict::kGood) return refuse("good", first, good);
+  if (good.verdict == Verdict::kBad && !is_same_again(first, Purpose::kGoodEnd)) return false;
+  if (good.verdict != Verdict::kGood) return refuse(Purpose::kGoodEnd, first, good);
   finding_.evidence = reference_->evidence;
   measure::check_tolerance(plan_.criterion, *reference_);
   const Repetition repeated = repeats(first, Purpose::kGoodEnd, plan_.end_runs + search);
   if (repeated == Repetition::kRefused) return false;
   const Judgement bad = judge_first(last, Purpose::kBadEnd, plan_.end_runs + search);
-  const bool noisy = repeated == Repetition::kNoisy;
-  if (bad.verdict == Verdict::kSkip || (!noisy && bad.verdict != Verdict::kBad)) {
-    return refuse("bad", last, bad);
-  }
+  if (bad.verdict == Verdict::kSkip) return refuse(Purpose::kBadEnd, last, bad);
   const Repetition also = repeats(last, Purpose::kBadEnd, search);
   if (also == Repetition::kRefused) return false;
-  return (!noisy && also == Repetition::kSame) || separate_ends();
+  if (repeated == Repetition::kNoisy || also == Repetition::kNoisy) return separate_ends();
+  return bad.verdict == Verdict::kBad || refuse(Purpose::kBadEnd, last, bad);
+}
+
+/// Whether an end that cannot be one is the same each time.
+bool HistorySearch::is_same_again(const Revision& end, Purpose purpose) {
+  return repeats(end, purpose, plan_.end_runs) == Repetition::kSame;
 }
 
 /// Runs an end again and compares the runs: where two of one revision differ, a search would follow
@@ -46,6 +50,9 @@ HistorySearch::Repetition HistorySearch::repeats(const Revision& revision, Purpo
     finding_.sides = {"first run", "second run"};
     if (!first.dump.empty() && !second.dump.empty()) finding_.dumps = {first.dump, second.dump};
     const bool numbers = second.evidence != measure::Evidence::kExitCode;
+    if (same.verdict == Verdict::kBad && !numbers) {
+      finding_.reason += ": --stat finds a change of how often it fails";
+    }
     return same.verdict == Verdict::kBad && numbers ? Repetition::kNoisy : Repetition::kRefused;
   }
   return Repetition::kSame;
@@ -82,9 +89,9 @@ bool HistorySearch::separate_ends() {
   return true;
 }
 
-bool HistorySearch::refuse(const std::string& end, const Revision& revision,
-                           const Judgement& judgement) {
-  const std::string which = "the " + end + " end, " + revision.short_id() + ", ";
+bool HistorySearch::refuse(Purpose end, const Revision& revision, const Judgement& judgement) {
+  const std::string which =
+      "the " + std::string(to_string(end)) + ", " + revision.short_id() + ", ";
   if (judgement.verdict == Verdict::kSkip) {
     finding_.result = SearchResult::kCannotJudge;
     finding_.reason = which + "cannot be judged: " + judgement.reason;

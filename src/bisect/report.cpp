@@ -81,8 +81,17 @@ std::string revision_line(const Revision& revision) {
          revision.date + ")\n";
 }
 
+/// Those of searches in dependencies, too.
+std::vector<Trial> all_trials(const Finding& finding) {
+  std::vector<Trial> trials = finding.trials;
+  for (const Finding& inner : finding.inside) {
+    trials.insert(trials.end(), inner.trials.begin(), inner.trials.end());
+  }
+  return trials;
+}
+
 size_t count(const Finding& finding, Origin origin) {
-  return static_cast<size_t>(std::ranges::count(finding.trials, origin, &Trial::origin));
+  return static_cast<size_t>(std::ranges::count(all_trials(finding), origin, &Trial::origin));
 }
 
 constexpr size_t kFewLines = 3;  // of a list in a short report
@@ -91,7 +100,7 @@ constexpr Purpose kPurposes[] = {Purpose::kGoodEnd, Purpose::kBadEnd, Purpose::k
                                  Purpose::kProbe, Purpose::kConfirmation};
 
 size_t count_runs(const Finding& finding, Purpose purpose) {
-  return static_cast<size_t>(std::ranges::count_if(finding.trials, [&](const Trial& trial) {
+  return static_cast<size_t>(std::ranges::count_if(all_trials(finding), [&](const Trial& trial) {
     return trial.origin == Origin::kRun && trial.purpose == purpose;
   }));
 }
@@ -124,7 +133,8 @@ std::string runs_text(const Finding& finding) {
                      counted(finding.revisions, "revision") + purposes_text(finding);
   if (equal > 0) text += ", " + std::to_string(equal) + " of equal content not run again";
   if (stored > 0) {
-    const auto at = std::ranges::find(finding.trials, Origin::kStored, &Trial::origin);
+    const auto trials = all_trials(finding);
+    const auto at = std::ranges::find(trials, Origin::kStored, &Trial::origin);
     text += ", " + std::to_string(stored) + " stored (the first of " + at->date + ")";
   }
   return text;
@@ -158,7 +168,7 @@ std::string inside_text(const Finding& finding) {
     if (inner.confirmed && inner.suspects.size() == 1) {
       text += revision_line(inner.suspects[0]);
       text += "           " + (inner.culprit ? inner.culprit->reason : "") + "\n";
-    } else if (inner.confirmed) {
+    } else if (inner.result == SearchResult::kFound) {
       text += "one of " + std::to_string(inner.suspects.size()) + " commits up to " +
               revision_line(inner.suspects.back());
     } else {
@@ -211,7 +221,9 @@ std::string found_text(const RevisionQuestion& question, const Finding& finding,
     text += "culprit    " + revision_line(finding.suspects[0]);
   } else {
     text += "culprit    one of these " + std::to_string(finding.suspects.size()) +
-            (finding.confidence ? ":\n" : ", of which only the last could be judged:\n");
+            (finding.confidence  ? ":\n"
+             : finding.confirmed ? ", of which only the last is known to be bad:\n"
+                                 : ", of which the last merged the others:\n");
     const size_t shown = length == replay::ReportLength::kShort ? kFewLines : SIZE_MAX;
     const size_t left_out = finding.suspects.size() - std::min(shown, finding.suspects.size());
     if (left_out > 0) {
@@ -228,8 +240,8 @@ std::string found_text(const RevisionQuestion& question, const Finding& finding,
            " %, by " + counted(finding.parent_runs, "run") + " before it and " +
            counted(finding.culprit_runs, "run") + " from it on\n";
   }
-  text += "confirmed  bad in " + all_runs(finding.culprit_runs) + ", good in " +
-          all_runs(finding.parent_runs);
+  text += std::string(finding.confirmed ? "confirmed" : "runs gave") + "  bad in " +
+          all_runs(finding.culprit_runs) + ", good in " + all_runs(finding.parent_runs);
   const bool builds = !question.recipe.build.empty() && question.plan.side_runs > 1;
   text += builds ? ", of more than one build\n" : ", each in a fresh worktree\n";
   text += pins_text(finding) + inside_text(finding) + merges_text(finding) +

@@ -7,6 +7,7 @@
 #include "src/base/error.h"
 #include "src/base/hash.h"
 #include "src/bisect/bisect_log.h"
+#include "src/bisect/checkout_settings.h"
 #include "src/bisect/editable_install.h"
 #include "src/bisect/revision_executor.h"
 #include "src/bisect/session.h"
@@ -96,6 +97,14 @@ class Contents {
   std::map<std::string, std::string> known_;  // by trees
 };
 
+/// Where the measurements of a search are stored.
+DiskStore store_of(const Repository& repository, const Recipe& recipe,
+                   const std::vector<Revision>& history, const Candidate& good) {
+  const std::string settings = checkout_settings(repository, {history.front(), history.back()});
+  return {repository.store() + "/measurements", context_of(recipe, good) + hash_of(settings).hex(),
+          good};
+}
+
 /// All that a search over revisions stands on.
 class Ground {
  public:
@@ -105,9 +114,7 @@ class Ground {
         history(checked_history(repository, question)),
         recipe_(recipe_of(question)),
         contents_(repository, question.paths),
-        store_(repository.store() + "/measurements",
-               context_of(recipe_, contents_.candidate(history.front())),
-               contents_.candidate(history.front())),
+        store_(store_of(repository, recipe_, history, contents_.candidate(history.front()))),
         session_(repository.store(), question.words),
         workspace_(question.output, interrupt, session_.runs()),
         executor_(
@@ -165,6 +172,12 @@ auto resumable(const Search& search) {
   }
 }
 
+Merged merged_in(const Repository& repository) {
+  return {.branches = [&](const Revision& merge) { return repository.branches(merge); },
+          .contents = [&](const Revision& of,
+                          const auto& without) { return repository.contents(of, without); }};
+}
+
 /// Where a submodule's pin changed, the search goes on in its clone: of the culprit with one commit
 /// of the submodule after the other.
 Finding search_submodule(Ground& ground, const Pin& pin, const std::string& clone,
@@ -178,9 +191,8 @@ Finding search_submodule(Ground& ground, const Pin& pin, const std::string& clon
                                   {kOuter, culprit.id},
                                   {kClone, std::filesystem::absolute(clone).string()}}};
   };
-  HistorySearch search(
-      history, ground.question.plan, ground.sampler, candidate_of,
-      [&](const Revision& merge) { return inner.branches(merge); }, listener);
+  HistorySearch search(history, ground.question.plan, ground.sampler, candidate_of,
+                       merged_in(inner), listener);
   Finding finding = search.find();
   finding.dependency = pin.path;
   return finding;
@@ -215,8 +227,7 @@ Forecast forecast_by(const RevisionQuestion& asked, const Interrupt& interrupt,
   count(question.plan, out.revisions, out);
   out.most = std::min(out.most, question.most_runs);
   const Candidate good = Contents(repository, question.paths).candidate(history.front());
-  DiskStore store(repository.store() + "/measurements", context_of(recipe_of(question), good),
-                  good);
+  DiskStore store = store_of(repository, recipe_of(question), history, good);
   const auto known = store.load(good);
   if (!known.empty() && !question.fresh) out.seconds = known.front().seconds;
   return out;
@@ -244,9 +255,8 @@ Finding find_revision(const RevisionQuestion& question, const Interrupt& interru
   warn_of_uncommitted(ground.repository, ground.history);
   const Listener journal = ground.journal(listener);
   const SearchPlan& plan = ground.question.plan;
-  HistorySearch search(
-      ground.history, plan, ground.sampler, ground.candidate_of(),
-      [&](const Revision& merge) { return ground.repository.branches(merge); }, journal);
+  HistorySearch search(ground.history, plan, ground.sampler, ground.candidate_of(),
+                       merged_in(ground.repository), journal);
   Finding finding = resumable([&] {
     return plan.confidence
                ? find_change(ground.history, plan, ground.sampler, ground.candidate_of(), journal)

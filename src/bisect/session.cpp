@@ -11,6 +11,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "src/base/atomic_file.h"
 #include "src/base/error.h"
 #include "src/base/hash.h"
 #include "src/base/input_file.h"
@@ -186,7 +187,9 @@ Session::Session(const std::string& root, const std::vector<std::string>& words)
     throw Error(ErrorCode::kUsage, "the same search is running: wait for it, or stop it", folder_);
   }
   remove_unmeasured(runs());
-  append(folder_ + kSpec, spec.str() + "\n", O_TRUNC);
+  AtomicFile file(folder_ + kSpec);
+  file.write(spec.str() + "\n");
+  file.commit();
   append(folder_ + kJournal, "", O_TRUNC);
 }
 
@@ -199,8 +202,26 @@ void Session::end(const Finding& finding) const {
   for (const Revision& revision : finding.suspects) suspects.push_back(revision.id);
   JsonLine line;
   line.text("result", to_string(finding.result)).json("suspects", json_list(suspects));
+  line.boolean("cut", finding.cut).boolean("confirmed", finding.confirmed);
   append(folder_ + kJournal, line.str() + "\n");
 }
+
+namespace {
+
+/// Errors: kIncomplete, with what to do about it.
+JsonDocument read_spec(const std::string& path) {
+  try {
+    return JsonDocument::read(path);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kIncomplete,
+                "what the last search was cannot be read (" + std::string(error.what()) +
+                    "): give its command again, which runs nothing twice; rlbisect gc removes all "
+                    "that is stored",
+                path);
+  }
+}
+
+}  // namespace
 
 StoredSession last_session(const std::string& root) {
   std::error_code ignored;
@@ -211,7 +232,7 @@ StoredSession last_session(const std::string& root) {
     if (!ignored && (!last || time > last->first)) last = {time, path};
   }
   if (!last) throw Error(ErrorCode::kUsage, "no search has begun in this repository", root);
-  const auto spec = JsonDocument::read(last->second + kSpec);
+  const auto spec = read_spec(last->second + kSpec);
   StoredSession session{last->second, spec.root()["place"].string(), {}, {}};
   for (size_t i = 0; i < spec.root()["words"].size(); ++i) {
     session.words.push_back(spec.root()["words"].at(i).string());
@@ -220,6 +241,8 @@ StoredSession last_session(const std::string& root) {
     const JsonValue root_value = line.root();
     if (const auto result = root_value.find("result")) {
       session.result = result->string();
+      session.cut = root_value["cut"].boolean();
+      session.confirmed = root_value["confirmed"].boolean();
       const JsonValue suspects = root_value["suspects"];
       for (size_t i = 0; i < suspects.size(); ++i) {
         session.suspects.push_back(suspects.at(i).string());
@@ -243,8 +266,8 @@ std::string bisect_log(const StoredSession& session) {
     text += "git bisect " + verdict + " " + line.revision + "\n";
   }
   for (const std::string& suspect : session.suspects) {
-    text +=
-        session.suspects.size() == 1 ? "# first bad commit: [" : "# possible first bad commit: [";
+    const bool single = session.confirmed && session.suspects.size() == 1;
+    text += single ? "# first bad commit: [" : "# possible first bad commit: [";
     text += suspect + "]\n";
   }
   return text;

@@ -63,7 +63,9 @@ struct StoredSession {
   };
   std::vector<Line> lines;
   std::string result = {};                 // empty: it has not ended
-  std::vector<std::string> suspects = {};  // then: hashes
+  bool cut = false;                        // whether --max-runs ended it
+  bool confirmed = false;                  // whether one suspect is the culprit
+  std::vector<std::string> suspects = {};  // hashes
 };
 
 /// The session that began last. Errors: kUsage where there is none.

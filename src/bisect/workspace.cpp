@@ -1,6 +1,7 @@
 #include "src/bisect/workspace.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
@@ -119,7 +120,9 @@ void Workspace::remove_abandoned(const Repository& repository) {
     repository.forget_worktree(worktree);
   }
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(fs::temp_directory_path(), ignored)) {
+  const char* chosen = std::getenv("TMPDIR");  // as make_temporary_folder takes it
+  const fs::path temporary = chosen == nullptr || *chosen == '\0' ? "/tmp" : chosen;
+  for (const auto& entry : fs::directory_iterator(temporary, ignored)) {
     const bool ours =
         entry.path().filename().string().starts_with(std::string(kTemporaryName) + "-");
     if (ours && entry.is_directory(ignored) && is_abandoned(entry)) remove_folder(entry.path());

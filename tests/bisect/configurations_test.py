@@ -2,6 +2,7 @@
 import itertools
 import json
 import os
+import pathlib
 import random
 import subprocess
 import sys
@@ -114,10 +115,12 @@ class Configurations(Case):
                 self.assertEqual(self.found(json.loads(result.stdout)), keys)
 
     def test_what_cannot_be_searched(self):
+        (self.folder / "here.json").write_text("{}")
         for arguments, code, sentence in (
                 (["a=1..a=2"], 129, "either --run"),
                 (["a=1..a=1", "--run", "true"], 129, "do not differ"),
                 (["a=1..b", "--run", "true"], 129, "the other is not"),
+                (["here.json..nowhere.json", "--run", "true"], 128, "nowhere.json: there is no such file of settings"),
                 (["a=1..a=2", "--run", "true"], 1, "the bad configuration is good"),
                 (["a=1..a=2", "--run", "exit 125"], 125, "cannot be judged"),
                 (["a=1..a=2", "--run", "true", "--build", "make"], 129, "leave out --build"),
@@ -126,6 +129,14 @@ class Configurations(Case):
                 result = self.bisect(*arguments, folder=self.folder)
                 self.assertEqual(result.returncode, code, result.stdout + result.stderr)
                 self.assertIn(sentence, result.stdout + result.stderr)
+        once = self.folder / "once"
+        result = self.bisect("a=1..a=2", "--run", f"grep -q 1 \"$RLBISECT_CONFIG\" && exit 0; [ -e '{once}' ] && exit 3; "
+                             f"touch '{once}'", "--repeat-ends", "6", folder=self.folder)
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("not deterministic", result.stdout)
+        result = self.bisect("a=1..a=2", "--run", "exit $(grep -c 2 \"$RLBISECT_CONFIG\")", "--max-runs=30", "--json",
+                             folder=self.folder)
+        self.assertNotRegex(json.loads(result.stdout)["reproduce"], "--max-runs|--json")
         for name in ("good", "bad"):
             (self.folder / f"{name}.toml").write_text("a = 1\n")
         result = self.bisect("good.toml..bad.toml", "--run", "true", folder=self.folder)
@@ -164,6 +175,14 @@ class Replays(Case):
         result = self.bisect("tp=1..tp=2,dp=2", "--from", dump, folder=self.folder)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("the bad configuration is good: the weights after 1 step agree", result.stdout)
+        for ends, sentence in (("kernels=none..kernels=portable", "--kernels takes one of"),
+                               ("nosuch=1..nosuch=2", "there is no option --nosuch"),
+                               ("lr=5e-4..lr=5e-4,tp=3", "this model does not go into")):
+            result = self.bisect(ends, "--from", dump, folder=self.folder)
+            self.assertEqual(result.returncode, 125, result.stdout)
+            self.assertIn(sentence, result.stdout)
+            log = pathlib.Path(result.stdout.split("(log: ")[1].split(")\n")[0])
+            self.assertIn(sentence, log.read_text())
 
 
 if __name__ == "__main__":

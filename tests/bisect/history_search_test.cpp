@@ -100,11 +100,12 @@ struct World {
       return Candidate{.revision = revision.id, .content = revision.tree};
     };
     HistorySearch search(history, plan, sampler, candidate_of,
-                         [&](const Revision& merge) {
-                           const auto at = branches.find(merge.id);
-                           return at == branches.end() ? std::vector<std::vector<Revision>>()
-                                                       : at->second;
-                         },
+                         {.branches =
+                              [&](const Revision& merge) {
+                                const auto at = branches.find(merge.id);
+                                return at == branches.end() ? std::vector<std::vector<Revision>>()
+                                                            : at->second;
+                              }},
                          {});
     return search.find();
   }

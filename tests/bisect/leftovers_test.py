@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -161,9 +162,24 @@ class Safety(Case):
         path, commits = self.repository(*["git rev-parse HEAD || exit 3; " + WRITE % v
                                           for v in (1, 2)])
         self.environment["GIT_DIR"] = str(self.folder / "nowhere")
+        self.environment["GIT_QUARANTINE_PATH"] = str(self.folder / "incoming")
         result, found = self.search(path, commits[0], commits[1])
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(found["culprit"], commits[1])
+
+    def test_a_temporary_folder_that_is_none_is_named(self):
+        path, commits = self.repository("exit 0", "exit 1")
+        file = self.folder / "file"
+        file.write_text("")
+        for place in (self.folder / "nowhere", file):
+            self.environment["TMPDIR"] = str(place)
+            result, _ = self.search(path, commits[0], commits[1])
+            self.assertEqual(result.returncode, 128)
+            self.assertIn("TMPDIR", result.stdout + result.stderr)
+            self.assertIn(str(place), result.stdout + result.stderr)
+        self.environment["TMPDIR"] = ""
+        result, _ = self.search(path, commits[0], commits[1])
+        self.assertEqual(result.returncode, 0, result.stderr)
 
 
 class Stored(Case):
@@ -250,6 +266,47 @@ class Stored(Case):
         self.assertFalse(found["confirmed"])
         result = self.bisect("status", "--repo", self.path)
         self.assertIn("(good end)", result.stdout)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("it has not ended: rlbisect resume goes on", result.stdout)
+        self.assertNotIn("culprit", result.stdout)
+        self.assertEqual(result.stdout.count("\npossible "), len(found["interval"]))
+        result, found = self.ask()
+        result = self.bisect("status", "--repo", self.path)
+        self.assertEqual(result.returncode, 0)
+        self.assertIn(f"culprit {self.commits[13]}\n", result.stdout)
+
+    def test_what_a_full_disk_has_cut_of_a_search_is_told(self):
+        self.ask()
+        command = [self.program, f"{self.commits[0]}..{self.commits[39]}", "--repo", str(self.path), "--run",
+                   "./run.sh", "--json"]
+        no_room = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        result = subprocess.run(command, env=self.environment, preexec_fn=no_room, capture_output=True, text=True)
+        self.assertEqual(result.returncode, 128)
+        self.assertEqual(self.bisect("status", "--repo", self.path).returncode, 0)
+        spec, = (self.path / ".git" / "rlbisect" / "sessions").glob("*/spec.json")
+        spec.write_text("")
+        for verb in ("status", "resume"):
+            result = self.bisect(verb, "--repo", self.path)
+            self.assertEqual(result.returncode, 128)
+            self.assertIn("give its command again", result.stderr)
+        result, again = self.ask()
+        self.assertEqual(again["runs"], 0)
+
+    def test_what_git_puts_into_files_is_known(self):
+        self.ask()
+        attributes = self.path / ".git" / "info" / "attributes"
+        attributes.parent.mkdir(exist_ok=True)
+        changes = {name: lambda name=name, value=value: git(self.path, "config", name, value)
+                   for name, value in (("filter.up.smudge", "cat"), ("core.autocrlf", "input"), ("core.eol", "lf"))}
+        changes["attributes"] = lambda: attributes.write_text("*.txt -text\n")
+        for name, change in changes.items():
+            with self.subTest(name):
+                self.assertEqual(self.ask()[1]["runs"], 0)
+                change()
+                result, found = self.ask()
+                self.assertEqual((found["stored"], found["culprit"]), (0, self.commits[13]), result.stderr)
+        git(self.path, "config", "--unset", "filter.up.smudge")
+        self.assertEqual(self.ask()[1]["stored"], 0)
 
     def test_git_reads_the_log(self):
         self.assertEqual(self.bisect("log", "--repo", self.path).returncode, 129)

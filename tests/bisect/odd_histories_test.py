@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,6 +55,18 @@ class Submodules(Case):
         self.assertIn("the submodule lib stays empty", result.stderr)
         self.assertEqual(result.stderr.count("stays empty"), 1)
 
+    def test_what_was_run_without_a_clone_says_nothing_of_runs_with_one(self):
+        run = "[ -e lib/state ] || { echo '{\"loss\": 7}' > \"$RLBISECT_OUT/metrics.json\"; exit 0; }; " + self.run
+        result, found = self.search(self.path, self.commits[0], "main", run=run)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        for clone in (self.clone, lambda: git(self.path, "clone", "-q", str(self.library), str(self.path / "lib"))):
+            clone()
+            result, found = self.search(self.path, self.commits[0], "main", run=run)
+            self.assertEqual((found["culprit"], found["stored"]), (self.commits[4], 0), result.stderr)
+            result, found = self.search(self.path, self.commits[0], "main", run=run)
+            self.assertEqual((found["culprit"], found["runs"]), (self.commits[4], 0), result.stderr)
+            shutil.rmtree(self.path / ".git" / "modules", ignore_errors=True)
+
     def test_a_clone_that_lacks_a_commit_is_a_reason_to_skip(self):
         self.clone()
         commits = self.commits
@@ -72,12 +85,16 @@ class Submodules(Case):
 
     def test_the_search_goes_on_inside_of_a_dependency(self):
         self.clone()
-        result, found = self.search(self.path, self.commits[0], "main", "--dependency", f"lib={self.library}",
-                                    run=self.run)
+        count = self.folder / "count"
+        count.write_text("0")
+        run = f"expr $(cat '{count}') + 1 > '{count}.'; mv '{count}.' '{count}'; " + self.run
+        result, found = self.search(self.path, self.commits[0], "main", "--dependency", f"lib={self.library}", run=run)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(found["culprit"], self.commits[4])
         self.assertEqual(found["dependency"]["culprit"], self.library_commits[3])
         self.assertEqual(found["dependency"]["name"], "lib")
+        self.assertEqual(found["runs"], int(count.read_text()))
+        self.assertEqual(sum(found["purposes"].values()), found["runs"])
 
 
 class Pins(Case):

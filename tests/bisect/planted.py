@@ -21,6 +21,7 @@ def write_commits(path, commits):
     stream = []
     for mark, (parents, files) in enumerate(commits, 1):
         message = f"Change {mark}"
+        stream += [] if parents else ["reset refs/heads/main\n\n"]
         stream.append(f"commit refs/heads/main\nmark :{mark}\n"
                       f"committer Author <author@example.com> {1700000000 + mark} +0000\n"
                       f"data {len(message)}\n{message}\n")

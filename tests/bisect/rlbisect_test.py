@@ -108,11 +108,33 @@ class Searches(Case):
         path, commits = self.repository(*[WRITE % "1"] * 5)
         result, found = self.search(path, commits[0], commits[4])
         self.assertEqual(result.returncode, 1)
-        self.assertEqual(found["runs"], 3)  # the good end twice
+        self.assertEqual(found["runs"], 4)  # each end twice
         self.assertIsNone(found["culprit"])
         self.assertIn("the ends do not differ", found["reason"])
         self.assertEqual(found["interval"], [])
         self.assert_nothing_left()
+
+    def test_an_end_that_fails_now_and_then_is_told(self):
+        once = self.folder / "once"
+        for good, bad in ((f"[ ! -e '{once}' ] || exit 0; touch '{once}'; exit 3", "exit 3"),
+                          ("exit 0", f"[ ! -e '{once}' ] || exit 3; touch '{once}'; exit 0")):
+            path, commits = self.repository(good, bad)
+            result, found = self.search(path, commits[0], commits[1], "--repeat-ends", "6")
+            self.assertEqual(result.returncode, 125)
+            self.assertIn("not deterministic", found["reason"])
+            self.assertIn("--stat", found["reason"])
+            once.unlink()
+            shutil.rmtree(path)
+
+    def test_lines_of_metrics(self):
+        write = "for i in 1 2 3; do echo '{\"step\": '$i', \"loss\": %s, \"weights\": \"d'$i'%s\"}'; done > " \
+                "\"$RLBISECT_OUT/metrics.jsonl\""
+        path, commits = self.repository(write % (1, "a"), write % (1, "a"), write % (1, "b"), "echo '{' > "
+                                        "\"$RLBISECT_OUT/metrics.jsonl\"", write % (2, "b"))
+        result, found = self.search(path, commits[0], "main")
+        self.assertEqual((result.returncode, found["culprit"]), (0, commits[2]), result.stderr)
+        self.assertEqual((found["difference"]["metric"], found["difference"]["compared"]), ("weights", 9))
+        self.assertIn("metrics.jsonl cannot be read", found["skipped"][0]["reason"])
 
     def test_swapped_ends_are_refused(self):
         path, commits = self.repository("exit 1", "exit 1", "exit 0")

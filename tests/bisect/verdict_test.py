@@ -24,8 +24,10 @@ class Verdicts(Case):
                 (('{"a": 1, "b": [1, 2]}', '{"a": 2, "b": [1, 3]}'), 1,
                  "b at step 1: 3 where the reference has 2 (2 of 3 numbers differ)"),
                 (('{"a": 0.0}', '{"a": -0.0}'), 1, "a: -0 where the reference has 0"),
-                (('{"a": NaN}', '{"a": "nan"}'), 0, "agree"),
-                (('{"a": Infinity}', '{"a": -Infinity}'), 1, "-inf"),
+                (('{"a": NaN, "b": 1}', '{"a": "nan", "b": 1}'), 0, "agree"),
+                (('{"a": NaN, "b": [NaN, Infinity]}', '{"a": NaN}'), 128, "every number is NaN or infinite"),
+                (('{"loss": 1, "grad_norm": [0, 0]}', '{"loss": 1, "grad_norm": [0, 0]}'), 128, "no reference: "),
+                (('{"a": Infinity, "b": 1}', '{"a": -Infinity, "b": 1}'), 1, "-inf"),
                 (('{"a": 0.5}', '{"a": "0x1p-1"}'), 0, "agree"),
                 (('{"a": [1, 2]}', '{"a": [1]}'), 125, "1 numbers where the reference has 2"),
                 (('{"a": 1}', '{"b": 1}'), 125, "a is missing"),
@@ -59,6 +61,26 @@ class Verdicts(Case):
                 result = self.bisect("verdict", *self.files(*texts))
                 self.assertEqual(result.returncode, code, result.stderr)
                 self.assertIn(sentence, result.stdout + result.stderr)
+
+    def test_lines_and_a_dump_that_is_a_file(self):
+        folders = []
+        for name, text in (("good", '{"a": 1}\n\n{"a": 2, "b": "x"}\n'), ("bad", '{"a": 1}\n{"a": 3, "b": "x"}'),
+                           ("cut", '{"a": 1}\n{"a": ')):
+            folders.append(self.folder / name)
+            folders[-1].mkdir()
+            (folders[-1] / "metrics.jsonl").write_text(text)
+        good, bad, cut = folders
+        for paths, code, sentence in (((good, good), 0, "3 numbers agree"), ((good, bad), 1, "a at step 1: 3 where"),
+                                      ((good / "metrics.jsonl", bad / "metrics.jsonl"), 1, "a at step 1"),
+                                      ((good, cut), 125, "metrics.jsonl:2")):
+            result = self.bisect("verdict", *paths)
+            self.assertEqual(result.returncode, code, result.stderr)
+            self.assertIn(sentence, result.stdout + result.stderr)
+        (bad / "metrics.json").write_text('{"a": 1}')
+        self.assertIn("both metrics.json and metrics.jsonl", self.bisect("verdict", good, bad).stdout)
+        (cut / "metrics.jsonl").unlink()
+        (cut / "dump").write_text("")
+        self.assertIn("what the run left as dump is no folder", self.bisect("verdict", good, cut).stdout)
 
     def test_json(self):
         result = self.bisect("verdict", *self.files('{"a": 1}', '{"a": 1.5}'), "--json")

@@ -191,6 +191,19 @@ bool names_revision(const std::string& repository, const std::string& name) {
   }
 }
 
+/// An error of a unit names the dump that cannot be read.
+replay::DumpsDifference compare_ends(const Ends& ends) {
+  try {
+    return compare_dumps(ends.good, ends.bad, replay::element_finder());
+  } catch (const Error& error) {
+    for (const std::string& end : {ends.good, ends.bad}) {
+      const replay::AnyDump dump(end);
+      if (!dump.reads(error)) throw dump.named(error);
+    }
+    throw;
+  }
+}
+
 int search_dumps(const SearchOptions& options, const Ends& ends, const CLI::App& app) {
   const std::string ignored =
       given_of(app, {"--run",         "--build",         "--timeout", "--repo",     "--out",
@@ -213,8 +226,7 @@ int search_dumps(const SearchOptions& options, const Ends& ends, const CLI::App&
                     shell_word(ends.good) + " " + shell_word(ends.bad),
                 end);
   }
-  const replay::DumpsDifference difference =
-      compare_dumps(ends.good, ends.bad, replay::element_finder());
+  const replay::DumpsDifference difference = compare_ends(ends);
   const std::string command = "rlbisect " + shell_word(ends.good) + " " + shell_word(ends.bad);
   std::cout << (options.common.json
                     ? diff_json(difference, command) + "\n"
@@ -228,9 +240,15 @@ int search_dumps(const SearchOptions& options, const Ends& ends, const CLI::App&
   return difference.identical() ? kBadExit : kGoodExit;
 }
 
+/// As it was given, but for what bounds it or changes only what it prints.
 std::string command_of(const SearchOptions& options) {
   std::string command = "rlbisect";
-  for (const std::string& word : options.words) command += " " + shell_word(word);
+  for (size_t i = 0; i < options.words.size(); ++i) {
+    const std::string& word = options.words[i];
+    if (word == "--max-runs") ++i;
+    if (word == "--json" || word.starts_with("--max-runs")) continue;
+    command += " " + shell_word(word);
+  }
   return command;
 }
 

@@ -32,13 +32,14 @@ int print_status(const StoredSession& session) {
     std::cout << line.revision.substr(0, 12) << " " << line.verdict << " (" << line.purpose
               << "): " << terminal_text(line.reason) << '\n';
   }
-  if (session.result.empty()) {
-    std::cout << "it has not ended: rlbisect resume goes on\n";
-    return kBadExit;
+  const bool ended = !session.result.empty() && !session.cut;
+  if (ended) std::cout << session.result << '\n';
+  const bool single = session.confirmed && session.suspects.size() == 1;
+  for (const std::string& suspect : session.suspects) {
+    std::cout << (single ? "culprit " : "possible ") << suspect << '\n';
   }
-  std::cout << session.result << '\n';
-  for (const std::string& suspect : session.suspects) std::cout << "culprit " << suspect << '\n';
-  return kGoodExit;
+  if (!ended) std::cout << "it has not ended: rlbisect resume goes on\n";
+  return ended ? kGoodExit : kBadExit;
 }
 
 /// The same search from the same folder: what was run is not run again. Where it kept its output by

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "format/dump_files.h"
 #include "src/base/error.h"
@@ -14,7 +15,8 @@ namespace rlreplay::measure {
 namespace {
 
 constexpr int kCannotSay = 125, kFirstCrash = 126, kSignal = 128;
-constexpr const char* kContract = "leave dump/, files of a framework, metrics.json or an exit code";
+constexpr const char* kContract =
+    "leave dump/, files of a framework, metrics.json, metrics.jsonl or an exit code";
 
 Measurement unreadable(std::string problem) {
   return {.kind = RunKind::kUnreadable, .problem = std::move(problem)};
@@ -42,13 +44,15 @@ bool has_torch_file(const std::string& folder) {
 }
 
 Measurement read_metrics_file(const std::string& path) {
+  const bool lines = path.ends_with(".jsonl");
+  const std::string name = lines ? "metrics.jsonl" : "metrics.json";
   Measurement out{.kind = RunKind::kRan, .evidence = Evidence::kMetrics};
   try {
     out.metrics = read_metrics(path);
   } catch (const Error& error) {
-    return unreadable("metrics.json cannot be read", error);
+    return unreadable(name + " cannot be read", error);
   }
-  if (out.metrics.empty()) return unreadable("metrics.json holds no number");
+  if (out.metrics.empty()) return unreadable(name + " holds no number");
   return out;
 }
 
@@ -90,13 +94,23 @@ bool is_traceback(const std::string& last_words) {
 
 /// What the folder holds; kExitCode when it holds nothing of what is looked for.
 Measurement read_folder(const std::string& folder, bool log_probs) {
-  const std::string dump = folder + "/dump", metrics = folder + "/metrics.json";
-  if (exists(dump) && exists(metrics)) {
-    return unreadable("the run left both dump/ and metrics.json, and one must decide: " +
-                      std::string(kContract));
+  std::vector<std::string> left;
+  for (const char* name : {"dump", "metrics.json", "metrics.jsonl"}) {
+    if (exists(folder + "/" + name)) left.emplace_back(name);
   }
-  if (exists(dump)) return read_dump(dump, log_probs);
-  if (exists(metrics)) return read_metrics_file(metrics);
+  if (left.size() > 1) {
+    return unreadable("the run left both " + left[0] + (left[0] == "dump" ? "/" : "") + " and " +
+                      left[1] + ", and one must decide: " + kContract);
+  }
+  if (!left.empty()) {
+    const std::string path = folder + "/" + left[0];
+    if (left[0] != "dump") return read_metrics_file(path);
+    std::error_code ignored;
+    if (fs::exists(path, ignored) && !fs::is_directory(path, ignored)) {
+      return unreadable("what the run left as dump is no folder: " + path);
+    }
+    return read_dump(path, log_probs);
+  }
   if (has_torch_file(folder)) return import_files(folder, log_probs);
   return {.kind = RunKind::kRan, .evidence = Evidence::kExitCode};
 }
@@ -141,7 +155,8 @@ Measurement read_recorded(const std::string& path, bool log_probs) {
   }
   Measurement out = read_folder(path, log_probs);
   if (out.evidence == Evidence::kExitCode) {
-    throw Error(ErrorCode::kIncomplete, "there is neither a dump nor a metrics.json", path);
+    throw Error(ErrorCode::kIncomplete,
+                "there is neither a dump nor a metrics.json or metrics.jsonl", path);
   }
   return out;
 }

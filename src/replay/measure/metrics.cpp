@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <map>
 #include <optional>
+#include <sstream>
 #include <string_view>
 
 #include "src/base/ascii.h"
@@ -170,9 +172,38 @@ std::string names_of(const std::vector<Metric>& metrics) {
   return names;
 }
 
+namespace {
+
+JsonDocument parse_metrics(const std::string& text, const std::string& where) {
+  return JsonDocument::parse(quote_inexact(text), where, {4 * kMaxBytes, 8, /*unique_keys=*/true});
+}
+
+/// A line is an object, and each key has a value of each line that has it.
+std::vector<Metric> read_metric_lines(const std::string& path) {
+  std::map<std::string, Metric> metrics;
+  std::istringstream lines(read_file(path, kMaxBytes, "a metrics file"));
+  size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
+    const auto document = parse_metrics(line, path + ":" + std::to_string(number));
+    for (const auto& [name, value] : document.root().members()) {
+      Metric& metric = metrics[std::string(name)];
+      metric.name = name;
+      metric.per_step = true;
+      metric.values.push_back(read_value(value));
+    }
+  }
+  std::vector<Metric> out;
+  for (auto& [name, metric] : metrics) out.push_back(std::move(metric));
+  return out;
+}
+
+}  // namespace
+
 std::vector<Metric> read_metrics(const std::string& path) {
-  const std::string text = quote_inexact(read_file(path, kMaxBytes, "a metrics file"));
-  const auto document = JsonDocument::parse(text, path, {4 * kMaxBytes, 8, /*unique_keys=*/true});
+  if (path.ends_with(".jsonl")) return read_metric_lines(path);
+  const auto document = parse_metrics(read_file(path, kMaxBytes, "a metrics file"), path);
   std::vector<Metric> metrics;
   for (const auto& [name, value] : document.root().members()) {
     Metric metric{std::string(name), value.is_array(), {}, {}};

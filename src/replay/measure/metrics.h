@@ -36,7 +36,7 @@ std::string names_of(const std::vector<Metric>& metrics);
 
 /// Reads a metrics.json, sorted by name: {"loss": [0.5, 0.25], "reward": 1}. A number may also be a
 /// text, `0x1.8p-1` or `nan`; NaN and Infinity may stand bare, as Python's json writes them. Any
-/// other text is compared as it stands.
+/// other text is compared as it stands. Of a metrics.jsonl each line is such an object, a step.
 /// Errors: kIncomplete when there is no such file, kCorrupt.
 [[nodiscard]] std::vector<Metric> read_metrics(const std::string& path);
 
