@@ -188,7 +188,8 @@ void LaunchedRanks::check_layout(const Layout& layout) const {
   throw Error(ErrorCode::kUsage, self_.launcher + " started " + std::to_string(self_.size) +
                                      " ranks and --layout " + to_string(layout) + " has " +
                                      std::to_string(layout.ranks()) +
-                                     ": give a layout of as many, or start as many");
+                                     ": give a layout of as many, or start as many; a verb without "
+                                     "--layout is started once, without the launcher's variables");
 }
 
 int LaunchedRanks::threads_of_rank(const Layout&, int threads) const {
