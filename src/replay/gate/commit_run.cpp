@@ -62,6 +62,9 @@ CommitRun run_there(const std::vector<Tolerance>& tolerances, const CommitRecipe
     auto [run, dump] = run_command(recipe.run, recipe.time_limit, folder);
     if (run.kind != measure::RunKind::kRan) return {{}, "its run: " + run.problem};
     if (run.evidence == measure::Evidence::kExitCode) return {{}, "its run: it left no values"};
+    if (run.exit_code != 0) {
+      return {{}, "its run: it failed with exit code " + std::to_string(run.exit_code)};
+    }
     GoldenEntries values = values_of(run);
     if (out.values && !agree(tolerances, *out.values, values))
       return {{}, "its runs do not repeat"};

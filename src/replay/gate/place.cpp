@@ -20,7 +20,7 @@ void add_folder(const std::string& folder, std::vector<std::string>& files,
   std::error_code failed;
   fs::recursive_directory_iterator entry(folder, failed), end;
   for (; !failed && entry != end; entry.increment(failed)) {
-    if (!entry->is_regular_file() || entry->path().extension() != kEnding) continue;
+    if (entry->path().extension() != kEnding || entry->is_directory()) continue;
     if (is_golden_file(entry->path().string())) {
       files.push_back(entry->path().string());
     } else if (others != nullptr) {
@@ -98,6 +98,23 @@ std::vector<std::string> golden_files(const std::vector<std::string>& paths,
   }
   std::ranges::sort(out);
   out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+std::vector<std::string> damaged_golden_files(const std::vector<std::string>& others) {
+  const auto is_damaged = [](const std::string& path) {
+    const std::string name = fs::path(path).filename().string();
+    std::error_code absent;
+    if (name.find('@') != name.npos || !fs::is_regular_file(path, absent)) return true;
+    std::ifstream file(path, std::ios::binary);
+    std::string head(size_t{1} << 14, '\0');
+    file.read(head.data(), static_cast<std::streamsize>(head.size()));
+    head.resize(static_cast<size_t>(file.gcount()));
+    return head.find("rlreplay golden ") != head.npos ||
+           head.find("about contract ") != head.npos || (!head.empty() && kTitle.starts_with(head));
+  };
+  std::vector<std::string> out;
+  std::ranges::copy_if(others, std::back_inserter(out), is_damaged);
   return out;
 }
 

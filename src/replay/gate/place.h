@@ -32,6 +32,10 @@ struct Key {
 [[nodiscard]] std::vector<std::string> golden_files(const std::vector<std::string>& paths,
                                                     std::vector<std::string>* others = nullptr);
 
+/// Of the `others` of golden_files() those that were golden files: their name has a class, or
+/// something of one is left in them, or they are no files at all (a pipe, a link to nothing).
+[[nodiscard]] std::vector<std::string> damaged_golden_files(const std::vector<std::string>& others);
+
 /// The file that counts for a test here.
 struct Choice {
   std::string test;

@@ -24,6 +24,11 @@ GoldenEntries values_of(const measure::Measurement& measurement) {
                 "the run left nothing but its exit code, in which no change could be seen: let it "
                 "leave metrics.json, dump/ or files of a framework in $RLBISECT_OUT");
   }
+  if (measurement.exit_code != 0) {
+    throw Error(ErrorCode::kIncomplete, "the run left numbers and then failed with exit code " +
+                                            std::to_string(measurement.exit_code) +
+                                            ": only one that ends with 0 is judged");
+  }
   GoldenEntries out;
   for (const measure::Metric& metric : measurement.metrics) {
     for (size_t i = 0; i < metric.values.size(); ++i) {

@@ -11,7 +11,8 @@ namespace rlreplay::gate {
 
 /// The values of a run that a golden file keeps: every number to the bit, digests of weights and of
 /// inputs, the content root of a dump.
-/// Errors: kUsage for a run that left nothing but its exit code.
+/// Errors: kUsage for a run that left nothing but its exit code, kIncomplete for one that failed
+/// after it left numbers.
 [[nodiscard]] GoldenEntries values_of(const measure::Measurement& measurement);
 
 struct CommandRun {

@@ -129,9 +129,11 @@ int golden_check(const GoldenArguments& arguments) {
   }
   if (arguments.flags.print_config()) return print_config(arguments);
   if (arguments.self_test) return golden_self_test(arguments);
-  const std::vector<std::string> files = gate::golden_files(arguments.paths);
+  std::vector<std::string> others;
+  std::vector<std::string> files = gate::golden_files(arguments.paths, &others);
   const bool one = files.size() == 1 && files == arguments.paths;
   std::vector<gate::Choice> choices = {{files.front(), files.front()}};
+  std::ranges::move(gate::damaged_golden_files(others), std::back_inserter(files));
   if (!one) choices = gate::choose(files, gate::classes_now(computing({})));
   int code = 0;
   size_t red = 0;
