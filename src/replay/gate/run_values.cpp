@@ -21,8 +21,9 @@ std::string text_of(const measure::MetricValue& value) {
 GoldenEntries values_of(const measure::Measurement& measurement) {
   if (measurement.evidence == measure::Evidence::kExitCode) {
     throw Error(ErrorCode::kUsage,
-                "the run left nothing but its exit code, in which no change could be seen: let it "
-                "leave metrics.json, dump/ or files of a framework in $RLBISECT_OUT");
+                "the run left nothing but its exit code, " + std::to_string(measurement.exit_code) +
+                    ", in which no change could be seen: let it leave metrics.json, dump/ or files "
+                    "of a framework in $RLBISECT_OUT");
   }
   if (measurement.exit_code != 0) {
     throw Error(ErrorCode::kIncomplete, "the run left numbers and then failed with exit code " +

@@ -43,7 +43,7 @@ void reject_candidate(const std::string& path) {
 int golden_accept(const GoldenArguments& arguments) {
   const std::vector<std::string> files = pending_of(arguments.paths);
   check_may_write();
-  if (arguments.reason.empty()) {
+  if (arguments.reason.find_first_not_of(" \t\n") == std::string::npos) {
     throw Error(ErrorCode::kUsage, "say why bits change: --reason WHY is kept in the file");
   }
   std::vector<gate::Golden> candidates;  // all of them are read before the first is accepted

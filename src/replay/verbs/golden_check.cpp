@@ -42,12 +42,25 @@ void keep_candidate(const GoldenArguments& arguments, const std::optional<RunOpt
   checked.pending = gate::pending_path(checked.path);
 }
 
+/// What the run gives now. A candidate of an earlier run does not outlive one that gives nothing.
+gate::Observation observe_now(const Checked& checked, const std::optional<RunOptions>& options,
+                              const GoldenArguments& arguments) {
+  try {
+    return observe(checked.golden, options, arguments, checked.path, false);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInterrupted && !gate::in_ci()) {
+      gate::drop_candidate(checked.path);
+    }
+    throw;
+  }
+}
+
 Checked check_one(const GoldenArguments& arguments, const std::string& path) {
   Checked out{path};
   (void)gate::key_of(path);
   out.golden = gate::read(path);
   const std::optional<RunOptions> options = options_now(out.golden, arguments, path);
-  gate::Observation now = observe(out.golden, options, arguments, path, false);
+  gate::Observation now = observe_now(out, options, arguments);
   out.judgement = gate::judge(out.golden, now);
   if (!out.judgement.differences.empty() && now.problem.empty()) {
     // What differs is looked at twice: a run that does not repeat itself is another finding.
@@ -60,7 +73,12 @@ Checked check_one(const GoldenArguments& arguments, const std::string& path) {
   if (is_candidate) out.cause = find_cause(out.golden, arguments, path, now);
   if (gate::in_ci()) return out;
   if (is_candidate) {
-    keep_candidate(arguments, options, std::move(now), out);
+    try {
+      keep_candidate(arguments, options, std::move(now), out);
+    } catch (const Error& error) {  // what differs is said all the same
+      if (error.code() == ErrorCode::kInterrupted) throw;
+      std::cerr << "rlreplay: no candidate is kept: " << error.what() << '\n';
+    }
   } else {
     gate::drop_candidate(path);
   }
