@@ -62,7 +62,7 @@ CommitRun run_there(const std::vector<Tolerance>& tolerances, const CommitRecipe
     auto [run, dump] = run_command(recipe.run, recipe.time_limit, folder);
     if (run.kind != measure::RunKind::kRan) return {{}, "its run: " + run.problem};
     if (run.evidence == measure::Evidence::kExitCode) return {{}, "its run: it left no values"};
-    if (run.exit_code != 0) {
+    if (has_failed(run)) {
       return {{}, "its run: it failed with exit code " + std::to_string(run.exit_code)};
     }
     GoldenEntries values = values_of(run);

@@ -18,6 +18,12 @@ std::string text_of(const measure::MetricValue& value) {
 
 }  // namespace
 
+bool has_failed(const measure::Measurement& measurement) {
+  const bool is_finding =
+      measurement.exit_code == 1 && measurement.evidence == measure::Evidence::kDump;
+  return measurement.exit_code != 0 && !is_finding;
+}
+
 GoldenEntries values_of(const measure::Measurement& measurement) {
   if (measurement.evidence == measure::Evidence::kExitCode) {
     throw Error(ErrorCode::kUsage,
@@ -25,7 +31,7 @@ GoldenEntries values_of(const measure::Measurement& measurement) {
                     ", in which no change could be seen: let it leave metrics.json, dump/ or files "
                     "of a framework in $RLBISECT_OUT");
   }
-  if (measurement.exit_code != 0) {
+  if (has_failed(measurement)) {
     throw Error(ErrorCode::kIncomplete, "the run left numbers and then failed with exit code " +
                                             std::to_string(measurement.exit_code) +
                                             ": only one that ends with 0 is judged");

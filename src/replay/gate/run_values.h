@@ -9,6 +9,10 @@
 
 namespace rlreplay::gate {
 
+/// Whether a run ended otherwise than with 0. With 1 it may where it left a whole dump: so
+/// `rlreplay train DUMP` says that it found a difference.
+[[nodiscard]] bool has_failed(const measure::Measurement& measurement);
+
 /// The values of a run that a golden file keeps: every number to the bit, digests of weights and of
 /// inputs, the content root of a dump.
 /// Errors: kUsage for a run that left nothing but its exit code, kIncomplete for one that failed
