@@ -113,10 +113,10 @@ JsonlFile::JsonlFile(const std::string& path)
       const std::string unit = step_path(root);
       std::vector<JsonLines::Place>& places = trains_[unit];
       if (places.empty()) {
+        const std::set<std::string_view> keys = keys_of_all(root);
         const auto [step, is_first] =
-            first.try_emplace(unit.substr(0, unit.rfind('/')), unit, keys_of_all(root));
-        const auto& [other, keys] = step->second;
-        if (!is_first) check_ranks_alike(root, keys_of_all(root), other, keys);
+            first.try_emplace(unit.substr(0, unit.rfind('/')), unit, keys);
+        if (!is_first) check_ranks_alike(root, keys, step->second.first, step->second.second);
       }
       places.push_back(lines_.place());
     } else if (schema == "rlreplay.step/1") {

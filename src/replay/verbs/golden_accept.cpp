@@ -14,6 +14,11 @@ void check_may_write() {
       "nothing is accepted where CI is set: review on your own machine, and commit the file");
 }
 
+void check_reason(const std::string& reason, const std::string& path) {
+  if (reason.find_first_not_of(" \t\n") != std::string::npos) return;
+  throw Error(ErrorCode::kUsage, "say why bits change: --reason WHY is kept in the file", path);
+}
+
 std::vector<std::string> pending_of(const std::vector<std::string>& paths) {
   std::vector<std::string> out;
   for (const std::string& file : gate::golden_files(paths)) {
@@ -43,9 +48,7 @@ void reject_candidate(const std::string& path) {
 int golden_accept(const GoldenArguments& arguments) {
   const std::vector<std::string> files = pending_of(arguments.paths);
   check_may_write();
-  if (arguments.reason.find_first_not_of(" \t\n") == std::string::npos) {
-    throw Error(ErrorCode::kUsage, "say why bits change: --reason WHY is kept in the file");
-  }
+  check_reason(arguments.reason);
   std::vector<gate::Golden> candidates;  // all of them are read before the first is accepted
   for (const std::string& path : files) candidates.push_back(gate::read_candidate(path));
   for (size_t i = 0; i < files.size(); ++i) {

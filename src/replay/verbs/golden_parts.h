@@ -59,6 +59,9 @@ int golden_quarantine(const GoldenArguments& arguments);
 /// Sees that golden files may be written: nothing is where CI is set. Errors: kUsage there.
 void check_may_write();
 
+/// Sees that there is a reason for other bits. Errors: kUsage, of `path`, for none and for blanks.
+void check_reason(const std::string& reason, const std::string& path = {});
+
 /// Returns those of the files that have a candidate. Errors: kIncomplete where none has.
 [[nodiscard]] std::vector<std::string> pending_of(const std::vector<std::string>& paths);
 /// Makes a candidate the golden file.

@@ -56,9 +56,7 @@ void check_replaced(const GoldenArguments& arguments, const std::string& path) {
     throw Error(ErrorCode::kUsage,
                 "the file is there already: check it, or replace it with --force", path);
   }
-  if (arguments.reason.find_first_not_of(" \t\n") == std::string::npos) {
-    throw Error(ErrorCode::kUsage, "say why bits change: --reason WHY is kept in the file", path);
-  }
+  check_reason(arguments.reason, path);
 }
 
 /// `PATTERN=BOUND UNIT: WHY`
