@@ -16,6 +16,7 @@ class ChangesSearch {
         plan_(plan),
         sampler_(sampler),
         candidate_of_(candidate_of),
+        stand_ins_(history, sampler, candidate_of),
         listener_(listener),
         is_run_(history.size()) {
     out_.good = history.front();
@@ -25,8 +26,11 @@ class ChangesSearch {
 
   Changes find() {
     const size_t last = history_.size() - 1;
+    stand_ins_.dismiss(history_[0]);
+    stand_ins_.dismiss(history_[last]);
     if (!repeats(0, Purpose::kGoodEnd) || !repeats(last, Purpose::kBadEnd)) return out_;
     search(0, last);
+    if (!out_.refused.empty()) out_.found.clear();
     out_.not_run = static_cast<size_t>(std::ranges::count(is_run_, false));
     return out_;
   }
@@ -56,7 +60,8 @@ class ChangesSearch {
   /// The n-th run of a place, told of once.
   const Measurement& run(size_t place, size_t n, Purpose purpose) {
     const Revision& revision = history_[place];
-    const Candidate candidate = candidate_of_(revision);
+    const Revision source = stand_ins_.of(revision);
+    const Candidate candidate = candidate_of_(source);
     const bool there = n < sampler_.of(candidate).size();
     if (!there && listener_.begin) listener_.begin(revision, 1);
     if (!there) sampler_.add(candidate, Build::kAny);
@@ -68,9 +73,10 @@ class ChangesSearch {
         place == 0 && n == 0 ? nullptr : &sampler_.of(candidate_of_(history_[0]))[0].measurement;
     const auto made = made_.find(key_of(candidate));
     const bool own = made != made_.end() && made->second == place && n == 0;
-    const Origin origin = !there || own   ? Origin::kRun
-                          : sample.stored ? Origin::kStored
-                                          : Origin::kEqualContent;
+    const bool is_stored = sample.stored && source.id == revision.id;
+    const Origin origin = !there || own ? Origin::kRun
+                          : is_stored   ? Origin::kStored
+                                        : Origin::kEqualContent;
     out_.trials.push_back({revision, measure::judge(plan_.criterion, reference, m), purpose, origin,
                            m.seconds, m.date});
     if (listener_.end) listener_.end(out_.trials.back());
@@ -88,6 +94,20 @@ class ChangesSearch {
     return measure::judge_repetition(plan_.criterion, m, m).verdict == Verdict::kGood;
   }
 
+  /// Whether a place's own run is what that of its stand-in was; says why not.
+  bool is_itself(size_t place) {
+    const Revision stand_in = stand_ins_.of(history_[place]);
+    if (stand_in.id == history_[place].id) return true;
+    const Measurement before = run(place, 0, Purpose::kSearch);
+    stand_ins_.dismiss(history_[place]);
+    const Measurement own = run(place, 0, Purpose::kConfirmation);
+    const Judgement same = measure::judge_repetition(plan_.criterion, before, own);
+    if (same.verdict == Verdict::kGood) return true;
+    out_.refused =
+        too_few_paths(history_[place], stand_in, "judged", "another (" + same.reason + ")");
+    return false;
+  }
+
   /// Two places that can be judged and differ, and what is known of those between them.
   struct Row {
     size_t a, b;
@@ -98,7 +118,7 @@ class ChangesSearch {
   void search(size_t a, size_t b) {
     std::vector<Row> rows;
     add_row(a, b, rows);
-    while (!rows.empty()) rows = search_round(rows);
+    while (!rows.empty() && out_.refused.empty()) rows = search_round(rows);
     std::ranges::sort(out_.found, {}, [this](const Change& change) {
       return std::ranges::find(history_, change.suspects.front().id, &Revision::id);
     });
@@ -131,8 +151,9 @@ class ChangesSearch {
     if (plan_.jobs == 1 || places.size() < 2) return;
     std::vector<Candidate> candidates;
     for (const size_t place : places) {
-      candidates.push_back(candidate_of_(history_[place]));
+      candidates.push_back(candidate_of_(stand_ins_.of(history_[place])));
       if (!sampler_.of(candidates.back()).empty()) continue;
+      if (candidates.back().revision != history_[place].id) continue;
       if (listener_.begin) listener_.begin(history_[place], places.size());
       made_.try_emplace(key_of(candidates.back()), place);
     }
@@ -142,6 +163,7 @@ class ChangesSearch {
   /// Parts a row at its places that can be judged; a row without places is a change that was found.
   void part(Row row, const std::vector<size_t>& places, std::vector<Row>& rows) {
     if (places.empty()) {
+      if (!is_itself(row.a) || !is_itself(row.b)) return;
       const auto begin = history_.begin();
       out_.found.push_back(
           {{begin + static_cast<ptrdiff_t>(row.a) + 1, begin + static_cast<ptrdiff_t>(row.b) + 1},
@@ -164,6 +186,7 @@ class ChangesSearch {
   const SearchPlan& plan_;
   Sampler& sampler_;
   const CandidateOf& candidate_of_;
+  StandIns stand_ins_;
   const Listener& listener_;
   std::vector<bool> is_run_;
   std::map<std::string, size_t> made_;  // by whose place a candidate was run with others at once

@@ -12,7 +12,7 @@ struct Change {
 
 /// What a row of revisions changed, as far as runs saw it.
 struct Changes {
-  std::string refused = {};  // why nothing was looked for
+  std::string refused = {};  // why nothing was looked for, or nothing of it stands
   std::vector<Change> found = {};
   std::vector<Trial> trials = {};
   size_t revisions = 0, not_run = 0;

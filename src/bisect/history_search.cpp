@@ -9,12 +9,6 @@ namespace rlreplay::bisect {
 
 using measure::judge;
 
-namespace {
-
-constexpr size_t kGreyRuns = 3;  // how often what is neither good nor bad is run
-
-}  // namespace
-
 std::string_view to_string(Purpose purpose) {
   switch (purpose) {
     case Purpose::kGoodEnd:
@@ -38,6 +32,7 @@ HistorySearch::HistorySearch(std::vector<Revision> history, SearchPlan plan, Sam
       plan_(std::move(plan)),
       sampler_(sampler),
       candidate_of_(std::move(candidate_of)),
+      stand_ins_(whole_, sampler_, candidate_of_),
       merged_(std::move(merged)),
       listener_(std::move(listener)),
       search_(history_.size() - 1) {
@@ -96,9 +91,10 @@ void HistorySearch::run_at_once(const std::vector<Revision>& revisions, size_t l
   if (plan_.jobs == 1 || revisions.size() < 2) return;
   std::vector<Candidate> candidates;
   for (const Revision& revision : revisions) {
-    candidates.push_back(candidate_of_(revision));
+    candidates.push_back(source_of(revision));
     const bool there = !sampler_.of(candidates.back()).empty();
-    if (!there && listener_.begin) listener_.begin(revision, left);
+    const bool own = candidates.back().revision == revision.id;
+    if (!there && own && listener_.begin) listener_.begin(revision, left);
   }
   sampler_.add_first(candidates);
 }
@@ -119,6 +115,7 @@ void HistorySearch::descend() {
 bool HistorySearch::enter(const Revision& merge, std::vector<Revision> branch) {
   const auto judged = [&](const Revision& revision) {
     if (revision.id.empty()) return Verdict::kSkip;
+    stand_ins_.dismiss(revision);  // by what it is a merge is entered or named
     return judge_first(revision, Purpose::kSearch,
                        Search(branch.size() - 1).left() + plan_.probes + 2)
         .verdict;
@@ -152,67 +149,6 @@ bool HistorySearch::enter(const Revision& merge, std::vector<Revision> branch) {
   return true;
 }
 
-/// Runs the two sides of the finding until each was run often enough: what a build left behind or a
-/// run that is not repeatable must not name a culprit.
-bool HistorySearch::confirm() {
-  const size_t fewest = plan_.side_runs;
-  const auto missing = [&](const Revision& revision) {
-    return fewest - std::min(fewest, sampler_.of(candidate_of_(revision)).size());
-  };
-  const size_t parents = missing(parent());
-  if (!confirms(culprit(), Verdict::kBad, finding_.culprit_runs, parents + plan_.probes)) {
-    return false;
-  }
-  if (!confirms(parent(), Verdict::kGood, finding_.parent_runs, plan_.probes)) return false;
-  finding_.confirmed = !open_;
-  finding_.result = SearchResult::kFound;
-  return true;
-}
-
-/// Runs a side as often as is missing; false, with the reason, where it is not always the same.
-bool HistorySearch::confirms(const Revision& revision, Verdict expected, size_t& runs,
-                             size_t left_after) {
-  const Candidate candidate = candidate_of_(revision);
-  const auto is_grey = [&](const MeasuredRun& s) {
-    return judge(plan_.criterion, reference(), s.measurement).grey;
-  };
-  const auto counts = [&] {
-    std::vector<MeasuredRun> counted = sampler_.of(candidate);
-    std::erase_if(counted, [&](const MeasuredRun& s) {
-      return (plan_.confirm_again && s.stored) || is_grey(s);
-    });
-    return counted;
-  };
-  const size_t begun = sampler_.of(candidate).size();
-  for (auto all = counts();
-       all.size() < plan_.side_runs || (plan_.side_runs > 1 && count_builds(all) < 2);
-       all = counts()) {
-    if (sampler_.of(candidate).size() > begun + kGreyRuns * plan_.side_runs) break;
-    const size_t left = plan_.side_runs - std::min(plan_.side_runs, all.size());
-    measure(revision, sampler_.of(candidate).size(), Purpose::kConfirmation,
-            std::max<size_t>(left, 1) + left_after, Build::kFresh);
-  }
-  runs = 0;
-  for (size_t i = 0; i < sampler_.of(candidate).size(); ++i) {
-    const Judgement again =
-        judge(plan_.criterion, reference(), measure(revision, i, Purpose::kConfirmation, 1));
-    if (again.grey) continue;
-    ++runs;
-    if (again.verdict != expected) return blame_noise(revision, expected, again);
-  }
-  return true;
-}
-
-bool HistorySearch::blame_noise(const Revision& revision, Verdict expected,
-                                const Judgement& again) {
-  finding_.result = SearchResult::kCannotJudge;
-  finding_.reason = revision.short_id() + " was " + std::string(to_string(expected)) +
-                    " at first and is " + std::string(to_string(again.verdict)) +
-                    " when it is run again (" + again.reason +
-                    "): its run is not repeatable, so no revision can be blamed";
-  return false;
-}
-
 /// Places that nothing was known of, in the middle of the longest rows of such: where the run
 /// changed there and back again, the answer is one of several.
 void HistorySearch::probe() {
@@ -240,7 +176,7 @@ std::vector<Revision> HistorySearch::unjudged_within(size_t begin, size_t end, s
   std::vector<Revision> out;
   std::set<std::string> chosen;
   const auto is_known = [&](const Revision& revision) {
-    return is_judged(revision) || chosen.contains(key_of(candidate_of_(revision)));
+    return is_judged(revision) || chosen.contains(stand_ins_.kind_of(revision));
   };
   while (out.size() < most) {
     size_t best = 0, longest = 0;
@@ -255,7 +191,7 @@ std::vector<Revision> HistorySearch::unjudged_within(size_t begin, size_t end, s
     }
     if (longest == 0) break;
     out.push_back(whole_[best]);
-    chosen.insert(key_of(candidate_of_(whole_[best])));
+    chosen.insert(stand_ins_.kind_of(whole_[best]));
   }
   return out;
 }
@@ -293,7 +229,7 @@ std::vector<Revision> HistorySearch::suspects() const {
 void HistorySearch::finish() {
   finding_.suspects = suspects();
   finding_.parent = parent();
-  const auto& last = sampler_.of(candidate_of_(culprit()));
+  const auto& last = sampler_.of(source_of(culprit()));
   if (!last.empty()) {
     finding_.culprit = judge(plan_.criterion, reference(), last.back().measurement);
     finding_.metrics = {reference_->metrics, last.back().measurement.metrics};
@@ -302,12 +238,11 @@ void HistorySearch::finish() {
       whole_, [&](const Revision& revision) { return !is_judged(revision); }));
   if (finding_.result == SearchResult::kFound) name_dumps(parent(), culprit());
   const std::string good = key_of(candidate_of_(whole_.front()));
-  const std::string sides[] = {key_of(candidate_of_(parent())), key_of(candidate_of_(culprit()))};
+  const std::string sides[] = {key_of(source_of(parent())), key_of(source_of(culprit()))};
   for (const Trial& trial : finding_.trials) {
-    const std::string key = key_of(candidate_of_(trial.revision));
-    if (key != good && key != sides[0] && key != sides[1]) {
-      sampler_.drop_outputs(candidate_of_(trial.revision));
-    }
+    const Candidate candidate = source_of(trial.revision);
+    const std::string key = key_of(candidate);
+    if (key != good && key != sides[0] && key != sides[1]) sampler_.drop_outputs(candidate);
   }
 }
 
@@ -334,12 +269,13 @@ std::optional<std::string> HistorySearch::dump_of(const Revision& revision) {
 
 /// Whether this search has judged a revision: what an earlier one stored changes no question.
 bool HistorySearch::is_judged(const Revision& revision) const {
-  return judged_.contains(key_of(candidate_of_(revision)));
+  return kinds_.contains(stand_ins_.kind_of(revision));
 }
 
 const Measurement& HistorySearch::measure(const Revision& revision, size_t n, Purpose purpose,
                                           size_t left, Build build) {
-  const Candidate candidate = candidate_of_(revision);
+  const Revision source = stand_ins_.of(revision);
+  const Candidate candidate = candidate_of_(source);
   const std::string key = key_of(candidate);
   const bool there = n < sampler_.of(candidate).size();
   if (!there) {
@@ -349,9 +285,11 @@ const Measurement& HistorySearch::measure(const Revision& revision, size_t n, Pu
   const MeasuredRun& sample = sampler_.of(candidate)[n];
   if (!reference_) reference_ = sample.measurement;
   const auto known = judged_.find(key);
-  const bool equal = there && known != judged_.end() && known->second != revision.id;
-  judged_.try_emplace(key, revision.id);
-  note(revision, n, purpose,
+  const bool equal = there && (source.id != revision.id ||
+                               (known != judged_.end() && known->second != revision.id));
+  judged_.try_emplace(key, source.id);
+  kinds_.insert(stand_ins_.kind_of(revision));
+  note(revision, source, n, purpose,
        !there          ? Origin::kRun
        : equal         ? Origin::kEqualContent
        : sample.stored ? Origin::kStored
@@ -360,9 +298,10 @@ const Measurement& HistorySearch::measure(const Revision& revision, size_t n, Pu
 }
 
 /// Remembers a measurement the first time that a revision is judged by it.
-void HistorySearch::note(const Revision& revision, size_t n, Purpose purpose, Origin origin) {
-  if (!noted_.emplace(revision.id, n).second) return;
-  const Measurement& m = sampler_.of(candidate_of_(revision))[n].measurement;
+void HistorySearch::note(const Revision& revision, const Revision& source, size_t n,
+                         Purpose purpose, Origin origin) {
+  if (!noted_.emplace(revision.id + " " + source.id, n).second) return;
+  const Measurement& m = sampler_.of(candidate_of_(source))[n].measurement;
   const bool first = reference_ && n == 0 && finding_.trials.empty();
   Trial trial{revision,  judge(plan_.criterion, first ? nullptr : reference(), m),
               purpose,   origin,
@@ -375,8 +314,10 @@ Judgement HistorySearch::judge_first(const Revision& revision, Purpose purpose, 
   const bool first = !reference_;
   const Measurement& measurement = measure(revision, 0, purpose, left);
   Judgement judgement = judge(plan_.criterion, first ? nullptr : reference(), measurement);
-  // What noise has brought into between is run again.
-  for (size_t n = 1; judgement.grey && n < kGreyRuns; ++n) {
+  // What noise has brought into between is run again, and itself.
+  const bool own = stand_ins_.of(revision).id == revision.id;
+  if (judgement.grey) stand_ins_.dismiss(revision);
+  for (size_t n = own ? 1 : 0; judgement.grey && n < kGreyRuns; ++n) {
     judgement = judge(plan_.criterion, reference(), measure(revision, n, purpose, left));
   }
   return judgement;
@@ -385,11 +326,12 @@ Judgement HistorySearch::judge_first(const Revision& revision, Purpose purpose, 
 /// Dumps are compared of four revisions: both ends, against their next runs, and the two sides
 /// between which the search goes on, against each other. All other dumps are removed.
 void HistorySearch::drop_unless_side(const Revision& revision) {
-  const std::string key = key_of(candidate_of_(revision));
+  const Candidate candidate = source_of(revision);
+  const std::string key = key_of(candidate);
   for (const Revision& kept : {whole_.front(), whole_.back(), parent(), culprit()}) {
-    if (key_of(candidate_of_(kept)) == key) return;
+    if (key_of(source_of(kept)) == key) return;
   }
-  sampler_.drop_outputs(candidate_of_(revision));
+  sampler_.drop_outputs(candidate);
 }
 
 }  // namespace rlreplay::bisect

@@ -11,6 +11,7 @@
 #include "src/bisect/finding.h"
 #include "src/bisect/sampler.h"
 #include "src/bisect/search.h"
+#include "src/bisect/stand_ins.h"
 
 namespace rlreplay::bisect {
 
@@ -34,9 +35,6 @@ struct Listener {
   std::function<void(const Trial&)> end = {};
   std::function<void(const std::vector<Revision>&)> start = {};  // before all, of the whole history
 };
-
-/// The candidate that a revision is.
-using CandidateOf = std::function<Candidate(const Revision&)>;
 
 /// What lies beside first parents.
 struct Merged {
@@ -63,6 +61,8 @@ class HistorySearch {
   [[nodiscard]] Finding find();
 
  private:
+  static constexpr size_t kGreyRuns = 3;  // how often what is neither good nor bad is run
+
   [[nodiscard]] bool run_ends();
   enum class Repetition { kSame, kNoisy, kRefused };
   Repetition repeats(const Revision& revision, Purpose purpose, size_t left);
@@ -76,8 +76,8 @@ class HistorySearch {
   [[nodiscard]] bool confirm();
   [[nodiscard]] bool confirms(const Revision& revision, Verdict expected, size_t& runs,
                               size_t left_after);
-  [[nodiscard]] bool blame_noise(const Revision& revision, Verdict expected,
-                                 const Judgement& again);
+  [[nodiscard]] bool blame_noise(const Revision& revision, const Revision& stand_in,
+                                 Verdict expected, const Judgement& again);
   void probe();
   std::vector<Revision> unjudged_within(size_t begin, size_t end, size_t most) const;
   void note_contradictions(size_t good, size_t bad);
@@ -89,7 +89,10 @@ class HistorySearch {
   const Measurement& measure(const Revision& revision, size_t n, Purpose purpose, size_t left,
                              Build build = Build::kAny);
   [[nodiscard]] Judgement judge_first(const Revision& revision, Purpose purpose, size_t left);
-  void note(const Revision& revision, size_t n, Purpose purpose, Origin origin);
+  void note(const Revision& revision, const Revision& source, size_t n, Purpose purpose,
+            Origin origin);
+  /// Of the revision whose runs tell of this one.
+  Candidate source_of(const Revision& revision) { return candidate_of_(stand_ins_.of(revision)); }
   void drop_unless_side(const Revision& revision);
   [[nodiscard]] bool is_judged(const Revision& revision) const;
   [[nodiscard]] std::optional<std::string> dump_of(const Revision& revision);
@@ -102,12 +105,14 @@ class HistorySearch {
   SearchPlan plan_;
   Sampler& sampler_;
   CandidateOf candidate_of_;
+  StandIns stand_ins_;
   Merged merged_;
   Listener listener_;
   Search search_;
   std::optional<Measurement> reference_;            // of the good end's first run
-  std::set<std::pair<std::string, size_t>> noted_;  // revision and number of a measurement
+  std::set<std::pair<std::string, size_t>> noted_;  // revisions and number of a measurement
   std::map<std::string, std::string> judged_;       // key, and the revision that was judged by it
+  std::set<std::string> kinds_;                     // of what was judged
   bool open_ = false;  // whether what the culprit merged is not known to be good
   Finding finding_;
 };

@@ -7,6 +7,8 @@ namespace rlreplay::bisect {
 bool HistorySearch::run_ends() {
   const Revision &first = whole_.front(), &last = whole_.back();
   const size_t search = search_.left() + plan_.probes + 2;
+  stand_ins_.dismiss(first);
+  if (stand_ins_.kind_of(first) == stand_ins_.kind_of(last)) stand_ins_.dismiss(last);
   const Judgement good = judge_first(first, Purpose::kGoodEnd, 2 * plan_.end_runs + search);
   if (good.verdict == Verdict::kBad && !is_same_again(first, Purpose::kGoodEnd)) return false;
   if (good.verdict != Verdict::kGood) return refuse(Purpose::kGoodEnd, first, good);
@@ -14,6 +16,7 @@ bool HistorySearch::run_ends() {
   measure::check_tolerance(plan_.criterion, *reference_);
   const Repetition repeated = repeats(first, Purpose::kGoodEnd, plan_.end_runs + search);
   if (repeated == Repetition::kRefused) return false;
+  if (sampler_.of(source_of(last)).size() < plan_.end_runs) stand_ins_.dismiss(last);
   const Judgement bad = judge_first(last, Purpose::kBadEnd, plan_.end_runs + search);
   if (bad.verdict == Verdict::kSkip) return refuse(Purpose::kBadEnd, last, bad);
   const Repetition also = repeats(last, Purpose::kBadEnd, search);
@@ -31,7 +34,7 @@ bool HistorySearch::is_same_again(const Revision& end, Purpose purpose) {
 /// the noise. All that are known of it count.
 HistorySearch::Repetition HistorySearch::repeats(const Revision& revision, Purpose purpose,
                                                  size_t left) {
-  const Candidate candidate = candidate_of_(revision);
+  const Candidate candidate = source_of(revision);
   const size_t known = sampler_.of(candidate).size();
   const std::string end(to_string(purpose));
   for (size_t i = 1; i < std::max(plan_.end_runs, known); ++i) {
@@ -61,12 +64,13 @@ HistorySearch::Repetition HistorySearch::repeats(const Revision& revision, Purpo
 /// Where runs of an end differ: both ends are run more often, and what tells them apart decides.
 bool HistorySearch::separate_ends() {
   std::vector<Measurement> runs[2];
+  stand_ins_.dismiss(whole_.back());
   const std::pair<Revision, Purpose> ends[] = {{whole_.front(), Purpose::kGoodEnd},
                                                {whole_.back(), Purpose::kBadEnd}};
   const size_t most = std::max(plan_.end_runs, plan_.noisy_runs);
   for (size_t end = 0; end < 2; ++end) {
     const auto& [revision, purpose] = ends[end];
-    for (size_t i = 0; i < std::max(most, sampler_.of(candidate_of_(revision)).size()); ++i) {
+    for (size_t i = 0; i < std::max(most, sampler_.of(source_of(revision)).size()); ++i) {
       runs[end].push_back(measure(revision, i, purpose, most - std::min(i, most)));
       const Measurement& run = runs[end].back();
       if (run.kind == measure::RunKind::kRan && run.evidence == reference_->evidence) continue;

@@ -78,17 +78,19 @@ Recipe recipe_of(const RevisionQuestion& question) {
   return recipe;
 }
 
-/// Names the content of revisions, once each.
+/// Names the content of revisions, and what of it was declared to matter, once each.
 class Contents {
  public:
   Contents(const Repository& repository, const std::vector<std::string>& paths)
       : repository_(repository), paths_(paths) {}
 
   Candidate candidate(const Revision& revision) {
-    if (paths_.empty()) return {.revision = revision.id, .content = revision.tree};
-    std::string& content = known_[revision.tree];
-    if (content.empty()) content = hash_of(repository_.listing(revision, paths_)).hex();
-    return {.revision = revision.id, .content = content};
+    Candidate candidate{.revision = revision.id, .content = revision.tree};
+    if (paths_.empty()) return candidate;
+    std::string& declared = known_[revision.tree];
+    if (declared.empty()) declared = hash_of(repository_.listing(revision, paths_)).hex();
+    candidate.declared = declared;
+    return candidate;
   }
 
  private:

@@ -87,6 +87,7 @@ struct World {
   FakeStore store;
   std::vector<Revision> history;
   std::map<std::string, std::vector<std::vector<Revision>>> branches;
+  std::map<std::string, std::string> declared;  // what revisions are said to depend on
 
   Revision add(const std::string& id, const Node& node) {
     executor.nodes[id] = node;
@@ -96,8 +97,11 @@ struct World {
   Finding find(const SearchPlan& plan = {}, size_t most = SIZE_MAX) {
     Sampler sampler(executor, &store);
     sampler.set_most(most);
-    const auto candidate_of = [](const Revision& revision) {
-      return Candidate{.revision = revision.id, .content = revision.tree};
+    const auto candidate_of = [&](const Revision& revision) {
+      Candidate out{.revision = revision.id, .content = revision.tree};
+      const auto at = declared.find(revision.id);
+      if (at != declared.end()) out.declared = at->second;
+      return out;
     };
     HistorySearch search(history, plan, sampler, candidate_of,
                          {.branches =
@@ -330,6 +334,41 @@ TEST_CASE("a number that never repeats does not count where another tells the en
         "the ends apart");
   CHECK(finding.criterion->metrics == std::vector<std::string>{"loss"});
   CHECK(world.find({.criterion = {.excluded = {"*_time"}}}).noise.empty());
+}
+
+TEST_CASE("no culprit is named by runs of others that are equal in declared paths alone") {
+  std::mt19937 random(12);
+  size_t named = 0, refused = 0;
+  for (int round = 0; round < 2000; ++round) {
+    const size_t count = std::uniform_int_distribution<size_t>(2, 60)(random);
+    const size_t culprit = std::uniform_int_distribution<size_t>(1, count - 1)(random);
+    const bool covered = round % 2 == 0;  // whether the culprit changes a declared path
+    World world;
+    fill(world, random, count, culprit);
+    int state = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const bool moves = i == culprit ? covered : std::bernoulli_distribution(0.2)(random);
+      if (moves) ++state;
+      world.declared["r" + std::to_string(i)] = "d" + std::to_string(state);
+    }
+    const Finding found = world.find({.jobs = 1 + static_cast<size_t>(round) % 4});
+    const auto ran = [&](const std::string& id) {
+      return world.store.all.contains("t" + std::to_string(world.executor.nodes.at(id).content));
+    };
+    const auto runs = std::ranges::count(found.trials, Origin::kRun, &Trial::origin);
+    REQUIRE(static_cast<size_t>(runs) == world.executor.runs);
+    if (found.confirmed) {
+      ++named;
+      REQUIRE(ids(found.suspects) == scan(world));
+      REQUIRE((ran(found.suspects[0].id) && ran(found.parent->id)));
+    } else {
+      ++refused;
+      REQUIRE_FALSE(covered);
+      REQUIRE_THAT(found.reason, Contains("--path"));
+    }
+  }
+  CHECK(named > 1000);
+  CHECK(refused > 100);
 }
 
 TEST_CASE("a culprit that is a merge is followed into its branch") {

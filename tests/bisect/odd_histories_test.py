@@ -117,7 +117,7 @@ class Declared(Case):
         result, found = self.search(path, commits[0], "main", "--path", "src", run=run)
         self.assertEqual(found["culprit"], commits[40], result.stderr)
         self.assertGreater(found["cached"], 0)
-        self.assertLessEqual(found["runs"], 2 + 2 + 4 + 2 + 2)
+        self.assertLessEqual(found["runs"], 2 + 2 + 4 + 2 + 2 * 2)
         self.assertIn("--path src", found["reproduce"])
         before = log.read_text()
         (path / "more.md").write_text("more\n")
@@ -126,6 +126,22 @@ class Declared(Case):
         result, found = self.search(path, commits[0], "main", "--path", "src", run=run)
         self.assertEqual((found["culprit"], found["runs"]), (commits[40], 0))
         self.assertEqual(log.read_text(), before)
+
+    def test_paths_that_lack_something_confirm_no_culprit(self):
+        path = self.folder / "my repo"
+        # The third commit makes the run bad by a file that --path does not name.
+        commits = make_repository(path, [{"src/n": str(min(i, 2)), "state": f"{int(i >= 3)} ok\n", "n.txt": str(i)}
+                                         for i in range(6)])
+        result, found = self.search(path, commits[0], "main", "--path", "src", run=RUN)
+        self.assertEqual((result.returncode, found["culprit"], found["confirmed"]), (125, None, False), found)
+        self.assertIn(f"{commits[2][:12]} was bad by a run of {commits[5][:12]}, which is equal to it", found["reason"])
+        self.assertIn("name the others by --path too", found["reason"])
+        changes = self.bisect("changes", f"{commits[0]}..main", "--repo", path, "--run", RUN, "--path", "src", "--json")
+        self.assertEqual(changes.returncode, 125, changes.stdout)
+        self.assertEqual(json.loads(changes.stdout)["changes"], [])
+        self.assertIn("--path", json.loads(changes.stdout)["reason"])
+        result, found = self.search(path, commits[0], "main", "--path", "src", "--path", "state", run=RUN)
+        self.assertEqual((found["culprit"], found["confirmed"]), (commits[3], True), result.stderr)
 
     def test_an_overlay_lies_over_every_revision(self):
         path, overlay = self.folder / "my repo", self.folder / "over lay"
