@@ -89,9 +89,11 @@ class ChangesSearch {
     return measure::judge_repetition(plan_.criterion, left, right);
   }
 
+  /// As a search judges it: against the good end.
   bool can_be_judged(size_t place) {
     const Measurement& m = run(place, 0, Purpose::kSearch);
-    return measure::judge_repetition(plan_.criterion, m, m).verdict == Verdict::kGood;
+    const Measurement& good = sampler_.of(candidate_of_(history_[0]))[0].measurement;
+    return measure::judge(plan_.criterion, &good, m).verdict != Verdict::kSkip;
   }
 
   /// Whether a place's own run is what that of its stand-in was; says why not.

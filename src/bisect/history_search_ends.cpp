@@ -52,7 +52,11 @@ HistorySearch::Repetition HistorySearch::repeats(const Revision& revision, Purpo
     }
     finding_.sides = {"first run", "second run"};
     if (!first.dump.empty() && !second.dump.empty()) finding_.dumps = {first.dump, second.dump};
-    const bool numbers = second.evidence != measure::Evidence::kExitCode;
+    const auto has_numbers = [](const Measurement& run) {
+      return run.evidence == measure::Evidence::kMetrics ||
+             run.evidence == measure::Evidence::kDump;
+    };
+    const bool numbers = has_numbers(first) && has_numbers(second);
     if (same.verdict == Verdict::kBad && !numbers) {
       finding_.reason += ": --stat finds a change of how often it fails";
     }

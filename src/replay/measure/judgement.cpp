@@ -199,6 +199,18 @@ Judgement judge_numbers(const Criterion& criterion, const Measurement& reference
           near.difference, true};
 }
 
+/// Whether a run ended with an exit code that --bad-exit names.
+bool ended_as_named(const Criterion& criterion, const Measurement& measurement) {
+  const bool ended = measurement.kind == RunKind::kRan || measurement.kind == RunKind::kCrashed;
+  return ended && is_named(criterion, measurement.exit_code);
+}
+
+Judgement judge_same_exit(const Measurement& first, const Measurement& second) {
+  if (second.exit_code == first.exit_code) return {Verdict::kGood, exit_text(second.exit_code)};
+  return {Verdict::kBad, exit_text(second.exit_code) + " where the first run had " +
+                             std::to_string(first.exit_code)};
+}
+
 }  // namespace
 
 bool Criterion::names(std::string_view metric) const {
@@ -238,19 +250,22 @@ std::string_view to_string(Verdict verdict) {
 
 Judgement judge_repetition(const Criterion& criterion, const Measurement& first,
                            const Measurement& second) {
+  const bool named = ended_as_named(criterion, first);
+  if (named && ended_as_named(criterion, second)) return judge_same_exit(first, second);
+  if (named) {
+    return {Verdict::kBad, "it ended as --bad-exit names it, " + exit_text(first.exit_code) +
+                               ", and no longer does"};
+  }
   if (second.kind != RunKind::kRan || second.evidence != Evidence::kExitCode ||
       first.evidence != second.evidence) {
     return judge(criterion, &first, second);
   }
-  if (second.exit_code == first.exit_code) return {Verdict::kGood, exit_text(second.exit_code)};
-  return {Verdict::kBad, exit_text(second.exit_code) + " where the first run had " +
-                             std::to_string(first.exit_code)};
+  return judge_same_exit(first, second);
 }
 
 Judgement judge(const Criterion& criterion, const Measurement* reference,
                 const Measurement& measurement) {
-  const bool ended = measurement.kind == RunKind::kRan || measurement.kind == RunKind::kCrashed;
-  if (ended && is_named(criterion, measurement.exit_code)) {
+  if (ended_as_named(criterion, measurement)) {
     return {Verdict::kBad, exit_text(measurement.exit_code) + ", which --bad-exit names"};
   }
   if (measurement.kind != RunKind::kRan) {
