@@ -139,7 +139,7 @@ class Ground {
             }};
   }
 
-  void end(const Finding& finding) const { session_.end(finding); }
+  void end(const auto& found) const { session_.end(found); }
 
   Repository repository;
   RevisionQuestion question;
@@ -264,11 +264,11 @@ Finding find_revision(const RevisionQuestion& question, const Interrupt& interru
                ? find_change(ground.history, plan, ground.sampler, ground.candidate_of(), journal)
                : search.find();
   });
-  ground.end(finding);
   if (finding.suspects.size() == 1 && finding.parent) {
     finding.pins = ground.repository.changed_pins(*finding.parent, finding.suspects[0]);
     if (finding.confirmed) resumable([&] { return search_inside(ground, listener, finding); });
   }
+  ground.end(finding);
   drill_down(question.find_element, finding);
   return finding;
 }
@@ -277,10 +277,12 @@ Changes find_changes(const RevisionQuestion& question, const Interrupt& interrup
                      const Listener& listener) {
   prepare(question, interrupt);
   Ground ground(question, interrupt);
-  return resumable([&] {
+  const Changes changes = resumable([&] {
     return find_changes(ground.history, question.plan, ground.sampler, ground.candidate_of(),
                         ground.journal(listener));
   });
+  ground.end(changes);
+  return changes;
 }
 
 replay::DumpsDifference compare_dumps(const std::string& a, const std::string& b,

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -17,6 +19,8 @@
 #include "src/base/input_file.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/base/terminal.h"
+#include "src/base/words.h"
 #include "src/bisect/checkout.h"
 #include "src/bisect/measurement_json.h"
 #include "src/bisect/workspace.h"
@@ -88,9 +92,15 @@ std::string graphics_driver() {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::string environment_class() {
+std::string machine_class() {
   utsname system{};
   ::uname(&system);
+  return std::string(system.sysname) + " " + system.machine + "\n" + replay::processor_name() +
+         "\n" + graphics_driver();
+}
+
+/// Those of the environment that say what a command does, `NAME=VALUE`.
+std::set<std::string> telling_variables() {
   std::set<std::string> variables;
   for (char** v = environ; *v != nullptr; ++v) {
     const std::string variable = *v;
@@ -98,10 +108,70 @@ std::string environment_class() {
       variables.insert(variable);
     }
   }
-  std::string text = std::string(system.sysname) + " " + system.machine + "\n" +
-                     replay::processor_name() + "\n" + graphics_driver();
-  for (const std::string& variable : variables) text += variable + '\0';
+  return variables;
+}
+
+std::string environment_class() {
+  std::string text = machine_class();
+  for (const std::string& variable : telling_variables()) text += variable + '\0';
   return hash_of(text).hex();
+}
+
+/// What a measurement depends on beside its command: names, and hashes in the place of values,
+/// which may be secret.
+std::map<std::string, std::string> environment_hashes() {
+  std::map<std::string, std::string> out;
+  for (const std::string& variable : telling_variables()) {
+    out[variable.substr(0, variable.find('='))] = hash_of(variable).hex().substr(0, 16);
+  }
+  out["the processor, system or graphics driver"] = hash_of(machine_class()).hex().substr(0, 16);
+  return out;
+}
+
+std::string hashes_json(const std::map<std::string, std::string>& hashes) {
+  return json_list(hashes, [](const auto& one) {
+    return JsonLine().text("name", one.first).text("hash", one.second).str();
+  });
+}
+
+/// What of the environment is another than when a session began.
+std::vector<std::string> changed_since(const JsonValue& spec) {
+  std::map<std::string, std::string> now = environment_hashes();
+  std::vector<std::string> changed;
+  const auto then = spec.find("environment");
+  for (size_t i = 0; then && i < then->size(); ++i) {
+    const std::string& name = then->at(i)["name"].string();
+    const auto at = now.find(name);
+    if (at == now.end() || at->second != then->at(i)["hash"].string()) changed.push_back(name);
+    if (at != now.end()) now.erase(at);
+  }
+  if (then) {
+    for (const auto& [name, hash] : now) changed.push_back(name);
+  }
+  return changed;
+}
+
+/// Tells that what a session has measured counts for nothing here, and why.
+void tell_of_environment(const std::string& folder) {
+  constexpr size_t kShown = 4;
+  std::error_code ignored;
+  if (!fs::exists(folder + kSpec, ignored) || read_lines(folder + kJournal).empty()) return;
+  try {
+    std::vector<std::string> changed = changed_since(JsonDocument::read(folder + kSpec).root());
+    if (changed.empty()) return;
+    const size_t more = changed.size() - std::min(kShown, changed.size());
+    changed.resize(std::min(kShown, changed.size()));
+    const std::string names = joined(changed, ", ");
+    std::fprintf(
+        stderr,
+        "rlbisect: the environment is not the one in which this search began (%s%s): what "
+        "was run there is not used, and every run is made again; set it back to go on with "
+        "what there is\n",
+        terminal_text(names).c_str(),
+        more > 0 ? (" and " + std::to_string(more) + " more").c_str() : "");
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kCorrupt) throw;
+  }
 }
 
 /// Whether the run of an interrupted search has left a folder.
@@ -187,6 +257,8 @@ Session::Session(const std::string& root, const std::vector<std::string>& words)
     throw Error(ErrorCode::kUsage, "the same search is running: wait for it, or stop it", folder_);
   }
   remove_unmeasured(runs());
+  tell_of_environment(folder_);
+  spec.json("environment", hashes_json(environment_hashes()));
   AtomicFile file(folder_ + kSpec);
   file.write(spec.str() + "\n");
   file.commit();
@@ -203,6 +275,18 @@ void Session::end(const Finding& finding) const {
   JsonLine line;
   line.text("result", to_string(finding.result)).json("suspects", json_list(suspects));
   line.boolean("cut", finding.cut).boolean("confirmed", finding.confirmed);
+  append(folder_ + kJournal, line.str() + "\n");
+}
+
+void Session::end(const Changes& changes) const {
+  std::vector<std::string> last;
+  for (const Change& change : changes.found) last.push_back(change.suspects.back().id);
+  const SearchResult result = !changes.refused.empty() ? SearchResult::kCannotJudge
+                              : last.empty()           ? SearchResult::kNothing
+                                                       : SearchResult::kFound;
+  JsonLine line;
+  line.text("result", to_string(result)).json("suspects", json_list(last));
+  line.boolean("cut", false).boolean("confirmed", false);
   append(folder_ + kJournal, line.str() + "\n");
 }
 
@@ -257,6 +341,12 @@ StoredSession last_session(const std::string& root) {
 }
 
 std::string bisect_log(const StoredSession& session) {
+  if (is_of_changes(session)) {
+    throw Error(ErrorCode::kUsage,
+                "the last search here was rlbisect changes, which halves between many changes, and "
+                "git bisect replay knows one: rlbisect status lists what was judged",
+                session.folder);
+  }
   std::string text = "git bisect start\n";
   std::set<std::string> said;
   for (const StoredSession::Line& line : session.lines) {

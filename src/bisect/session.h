@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/base/descriptor.h"
+#include "src/bisect/changes.h"
 #include "src/bisect/finding.h"
 #include "src/bisect/runner.h"
 #include "src/bisect/sampler.h"
@@ -36,7 +37,8 @@ class DiskStore : public MeasurementStore {
 /// The words of a search, where it began, and what it has judged: a folder that outlives it.
 class Session {
  public:
-  /// Begins the session of these words, or begins it again: what was judged is told anew.
+  /// Begins the session of these words, or begins it again: what was judged is told anew. Where the
+  /// environment is another by now, so that nothing stored counts, standard error says what is.
   /// Errors: kUsage where the same search is running; kEnvironment.
   Session(const std::string& root, const std::vector<std::string>& words);
 
@@ -46,6 +48,7 @@ class Session {
   /// One line of the journal, on disk when it returns. Errors: kEnvironment.
   void add(const Trial& trial) const;
   void end(const Finding& finding) const;
+  void end(const Changes& changes) const;
 
  private:
   std::string folder_;
@@ -68,10 +71,16 @@ struct StoredSession {
   std::vector<std::string> suspects = {};  // hashes
 };
 
+/// Whether a session looked for every change: what it judged is no bisection.
+[[nodiscard]] inline bool is_of_changes(const StoredSession& session) {
+  return !session.words.empty() && session.words.front() == "changes";
+}
+
 /// The session that began last. Errors: kUsage where there is none.
 StoredSession last_session(const std::string& root);
 
-/// `git bisect log` of a session, which `git bisect replay` reads.
+/// `git bisect log` of a session, which `git bisect replay` reads. Errors: kUsage for one of
+/// changes.
 std::string bisect_log(const StoredSession& session);
 
 /// Removes all that searches have stored below the root but for sessions that run, whose

@@ -1,6 +1,7 @@
 """What holds of every kind of search: skips, counts, status, log, resume. usage: every_kind_test.py PROGRAM"""
 import json
 import os
+import re
 import sys
 import unittest
 
@@ -11,6 +12,10 @@ WRITE = "echo '{\"loss\": %s}' > \"$RLBISECT_OUT/metrics.json\""
 
 
 class EveryKind(Case):
+    def stored(self, path, verb, code=0):
+        result = self.bisect(verb, "--repo", path)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        return result.stdout + result.stderr
 
     def changes(self, path, commits, *arguments, run="./run.sh"):
         result = self.bisect("changes", f"{commits[0]}..main", "--repo", path, "--run", run, "--json", *arguments)
@@ -41,6 +46,53 @@ class EveryKind(Case):
         self.assertEqual(found["interval"], commits[2:4])
         result, found = self.changes(path, commits)
         self.assertEqual([change["interval"] for change in found["changes"]], [commits[2:4]])
+
+    def test_changes_that_have_ended_say_so(self):
+        path, commits = self.repository(*[WRITE % v for v in (1, 1, 2, 2, 1, 1)])
+        result, found = self.changes(path, commits, "--max-runs", "50")
+        self.assertEqual(result.returncode, 1, result.stdout)  # both ends agree
+        self.assertIn("\nnothing found\n", self.stored(path, "status"))
+        for ends, changes in ((f"{commits[0]}..{commits[3]}", [commits[2]]), (f"{commits[2]}..main", [commits[4]])):
+            result = self.bisect("changes", ends, "--repo", path, "--run", "./run.sh")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            status = self.stored(path, "status")
+            self.assertEqual(re.findall(r"^change (\w+)$", status, re.M), changes)
+            self.assertIn("\nfound\n", status)
+        self.assertIn("rlbisect changes", self.stored(path, "log", code=129))
+        self.assertIn("1 change in", self.stored(path, "resume"))
+
+    def test_a_search_cut_short_has_not_ended(self):
+        path, commits = self.repository(*["exit 0"] * 6, *["exit 1"] * 6)
+        for words in (["changes"], []):
+            result = self.bisect(*words, f"{commits[0]}..main", "--repo", path, "--run", "./run.sh", "--max-runs", "5")
+            self.assertGreaterEqual(result.returncode, 125)
+            self.assertIn("it has not ended", self.stored(path, "status", code=1))
+
+    def test_another_environment_is_told(self):
+        path, commits = self.repository("exit 0", "exit 0", "exit 1", "exit 1")
+        self.environment["TRAINER_SEED"] = "1"
+        result, found = self.search(path, commits[0], "main")
+        self.assertNotIn("environment", result.stderr)
+        result, again = self.search(path, commits[0], "main")
+        self.assertEqual(again["runs"], 0)
+        self.assertNotIn("environment", result.stderr)
+        self.environment["TRAINER_SEED"] = "2"
+        self.environment["TRAINER_NAME"] = "secret"
+        result = self.bisect("resume", "--repo", path)
+        self.assertIn("the environment is not the one in which this search began (TRAINER_SEED, TRAINER_NAME)",
+                      result.stderr)
+        self.assertEqual(json.loads(result.stdout)["runs"], found["runs"])
+        self.assertFalse(any(b"secret" in file.read_bytes() for file in (path / ".git/rlbisect").rglob("*.json")))
+        result = self.bisect("resume", "--repo", path)
+        self.assertNotIn("environment is not", result.stderr)
+
+    def test_a_misspelt_verb_is_told(self):
+        path, commits = self.repository("exit 0", "exit 1")
+        for word, meant in (("statsu", "status"), ("chagnes", "changes"), ("resum", "resume"), ("veridct", "verdict")):
+            result = self.bisect(word, "--repo", path)
+            self.assertEqual(result.returncode, 129)
+            self.assertIn(f"did you mean rlbisect {meant}?", result.stderr)
+        self.assertIn("one end only", self.bisect("main", "--repo", path).stderr)
 
 
 if __name__ == "__main__":

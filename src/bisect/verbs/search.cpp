@@ -289,8 +289,23 @@ int search_configurations(const SearchOptions& options, const Ends& ends, const 
   return exit_code_of(finding.result);
 }
 
+/// Errors: kUsage for a single word that is no two ends and looks like a verb.
+void check_verb(const SearchOptions& options) {
+  if (options.changes || options.ends.size() != 1) return;
+  const std::string& word = options.ends.front();
+  std::vector<std::string> verbs = {"changes", "verdict", "op", "help"};
+  verbs.insert(verbs.end(), std::begin(kStoredVerbs), std::end(kStoredVerbs));
+  const auto meant = word.find("..") == word.npos ? nearest(word, verbs) : std::nullopt;
+  if (!meant) return;
+  throw Error(ErrorCode::kUsage,
+              "this is neither a verb nor two ends, GOOD..BAD or GOOD BAD: did you mean rlbisect " +
+                  *meant + "?",
+              word);
+}
+
 int search(const SearchOptions& options, const CLI::App& app) {
   if (options.ends.empty() && options.log) return search_revisions(options, {});
+  check_verb(options);
   const Ends ends = parse_ends(options.ends, [&](const std::string& name) {
     return names_revision(options.repository, name);
   });

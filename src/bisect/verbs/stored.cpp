@@ -35,9 +35,8 @@ int print_status(const StoredSession& session) {
   const bool ended = !session.result.empty() && !session.cut;
   if (ended) std::cout << session.result << '\n';
   const bool single = session.confirmed && session.suspects.size() == 1;
-  for (const std::string& suspect : session.suspects) {
-    std::cout << (single ? "culprit " : "possible ") << suspect << '\n';
-  }
+  const char* what = is_of_changes(session) ? "change " : single ? "culprit " : "possible ";
+  for (const std::string& suspect : session.suspects) std::cout << what << suspect << '\n';
   if (!ended) std::cout << "it has not ended: rlbisect resume goes on\n";
   return ended ? kGoodExit : kBadExit;
 }
