@@ -1,5 +1,6 @@
 #include "src/bisect/sampler.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -7,6 +8,11 @@
 #include "src/base/json_value.h"
 
 namespace rlreplay::bisect {
+namespace {
+
+const void* place_of(const measure::Metric& metric) { return metric.values.place(); }
+
+}  // namespace
 
 std::string key_of(const Candidate& candidate) {
   std::string key = candidate.content;
@@ -30,6 +36,7 @@ std::vector<MeasuredRun>& Sampler::samples(const Candidate& candidate) {
   const auto [at, is_new] = samples_.try_emplace(key_of(candidate));
   if (is_new && store_ != nullptr) {
     for (Measurement& measurement : store_->load(candidate)) {
+      share(measurement);
       at->second.push_back({std::move(measurement), true});
     }
   }
@@ -49,12 +56,30 @@ const MeasuredRun& Sampler::add(const Candidate& candidate, Build build) {
   return keep(candidate, executor_.measure(candidate, build));
 }
 
-const MeasuredRun& Sampler::keep(const Candidate& candidate, const Measurement& measurement) {
+/// Most runs leave what another has left: numbers are held once.
+void Sampler::share(Measurement& measurement) {
+  for (const auto& others : distinct_) measure::share_values(measurement.metrics, others);
+  const auto known = std::ranges::any_of(distinct_, [&](const auto& others) {
+    return std::ranges::equal(others, measurement.metrics, {}, place_of, place_of);
+  });
+  if (!known && !measurement.metrics.empty()) distinct_.push_back(measurement.metrics);
+}
+
+size_t Sampler::bytes() const {
+  std::vector<const std::vector<measure::Metric>*> all;
+  for (const auto& [key, runs] : samples_) {
+    for (const MeasuredRun& run : runs) all.push_back(&run.measurement.metrics);
+  }
+  return measure::bytes_of(all);
+}
+
+const MeasuredRun& Sampler::keep(const Candidate& candidate, Measurement measurement) {
   ++runs_;
+  share(measurement);
   // What git lacks today it may have tomorrow.
   const bool lasts = measurement.kind != measure::RunKind::kNoCheckout;
   if (store_ != nullptr && lasts) store_->save(candidate, measurement);
-  return samples(candidate).emplace_back(MeasuredRun{measurement, false});
+  return samples(candidate).emplace_back(MeasuredRun{std::move(measurement), false});
 }
 
 void Sampler::add_first(std::span<const Candidate> candidates) {
@@ -66,7 +91,7 @@ void Sampler::add_first(std::span<const Candidate> candidates) {
       missing.push_back(candidate);
     }
   }
-  executor_.measure_all(missing, [&](size_t i, const Measurement& m) { keep(missing[i], m); });
+  executor_.measure_all(missing, [&](size_t i, Measurement m) { keep(missing[i], std::move(m)); });
 }
 
 void Sampler::drop_outputs(const Candidate& candidate) {

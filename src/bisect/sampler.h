@@ -56,16 +56,20 @@ class Sampler {
 
   /// How many were made here.
   size_t runs() const { return runs_; }
+  /// How much memory the numbers of all measurements take.
+  size_t bytes() const;
   void set_most(size_t most) { most_ = most; }
 
  private:
-  const MeasuredRun& keep(const Candidate& candidate, const Measurement& measurement);
+  const MeasuredRun& keep(const Candidate& candidate, Measurement measurement);
+  void share(Measurement& measurement);
   std::vector<MeasuredRun>& samples(const Candidate& candidate);
 
   measure::Executor& executor_;
   MeasurementStore* store_;
   std::function<void(const Measurement&)> drop_;
   std::map<std::string, std::vector<MeasuredRun>> samples_;  // by key
+  std::vector<std::vector<measure::Metric>> distinct_;       // which runs that left the same hold
   size_t runs_ = 0, most_ = std::numeric_limits<size_t>::max();
 };
 

@@ -43,6 +43,7 @@ class FakeExecutor : public measure::Executor {
     double value = node.value;
     if (node.noise > 0) value += std::normal_distribution(0.0, node.noise)(random);
     Measurement out = ran(value);
+    for (size_t i = 1; i < length; ++i) out.metrics[0].values.push_back({value + double(i)});
     if (beside) out.metrics.push_back({"step_time", false, {{double(runs)}}, {}});
     if (node.broken) out = {.kind = RunKind::kBuildFailed, .problem = "broken"};
     if (std::bernoulli_distribution(node.flaky)(random)) out = ran(node.value == 0 ? 1 : 0);
@@ -64,6 +65,7 @@ class FakeExecutor : public measure::Executor {
   std::mt19937 random{7};
   size_t runs = 0, rounds = 0, most = 0;
   bool beside = false;  // whether there is a number that never repeats
+  size_t length = 1;    // how many numbers a run leaves
 
  private:
   size_t builds_ = 0;
@@ -111,8 +113,12 @@ struct World {
                                                             : at->second;
                               }},
                          {});
-    return search.find();
+    Finding found = search.find();
+    bytes = sampler.bytes();
+    return found;
   }
+
+  size_t bytes = 0;  // of the numbers that the last search held
 };
 
 /// A linear history that changes once.
@@ -369,6 +375,34 @@ TEST_CASE("no culprit is named by runs of others that are equal in declared path
   }
   CHECK(named > 1000);
   CHECK(refused > 100);
+}
+
+TEST_CASE("numbers that many runs have left are held once, and as numbers") {
+  std::mt19937 random(13);
+  World world;
+  fill(world, random, 100, 31);
+  world.executor.length = 10'000;
+  const Finding found = world.find();
+  CHECK(found.confirmed);
+  CHECK(world.executor.runs > 10);
+  CHECK(world.bytes < 2 * 2 * sizeof(double) * world.executor.length);
+  CHECK(world.bytes > 2 * sizeof(double) * world.executor.length);
+  static_cast<void>(world.find());  // of stored ones
+  CHECK(world.bytes < 2 * 2 * sizeof(double) * world.executor.length);
+}
+
+TEST_CASE("values share what they hold until one of them grows") {
+  measure::MetricValues a = {{1}, {0, "digest"}, {-0.0}};
+  const measure::MetricValues b = a, c = {{1}, {0, "digest"}, {0.0}};
+  CHECK(a.place() == b.place());
+  CHECK_FALSE(a.share_with(c));
+  a.push_back({NAN});
+  CHECK(a.place() != b.place());
+  CHECK((a.size() == 4 && b.size() == 3));
+  CHECK((a[1].text == "digest" && b[1].text == "digest" && std::signbit(b[2].number)));
+  measure::MetricValues again = {{1}, {0, "digest"}, {-0.0}, {NAN}};
+  CHECK(again.share_with(a));
+  CHECK(again.place() == a.place());
 }
 
 TEST_CASE("a culprit that is a merge is followed into its branch") {
