@@ -69,6 +69,11 @@ struct Finding {
   std::pair<std::string, std::string> sides = {"parent", "culprit"};
   std::pair<std::string, std::string> dumps = {};  // of the two sides; empty where there are none
   std::string undrilled = {};                      // why not, where they left dumps
+
+  /// Whether the reason holds a text already.
+  [[nodiscard]] bool says(const std::string& text) const {
+    return reason.find(text) != reason.npos;
+  }
 };
 
 }  // namespace rlreplay::bisect

@@ -258,6 +258,7 @@ std::string skips_text(const Finding& finding, replay::ReportLength length) {
   size_t skips = 0;
   for (const Trial& trial : finding.trials) {
     if (trial.judgement.verdict != Verdict::kSkip) continue;
+    if (finding.says(trial.judgement.reason)) continue;
     if (++skips > kFewLines && length == replay::ReportLength::kShort) continue;
     text += "skipped    " + trial.revision.short_id() + " " + trial.judgement.reason + "\n";
   }
@@ -324,7 +325,7 @@ std::string report_text(const RevisionQuestion& question, const Finding& finding
   std::string text = "rlbisect: " + headline(question, finding, length);
   text += "good       " + revision_line(finding.good);
   text += "bad        " + revision_line(finding.bad);
-  if (!finding.noise.empty()) text += "noise      " + finding.noise + "\n";
+  if (!finding.says(finding.noise)) text += "noise      " + finding.noise + "\n";
   if (finding.evidence) text += "compared   " + criterion_text(question, finding) + "\n";
   text += "runs       " + runs_text(finding) + "\n";
   text += skips_text(finding, length);
@@ -377,7 +378,10 @@ std::string report_json(const RevisionQuestion& question, const Finding& finding
   const replay::Origin* origin = finding.drilled ? finding.drilled->origin() : nullptr;
   line.json("origin", origin != nullptr ? replay::origin_json(*origin) : "null");
   if (!finding.pins.empty()) line.json("pins", pins_json(finding));
-  if (!finding.inside.empty()) line.json("dependency", dependency_json(finding.inside.front()));
+  if (!finding.inside.empty()) {
+    line.json("dependency", dependency_json(finding.inside.front()));
+    line.json("dependencies", json_list(finding.inside, dependency_json));
+  }
   if (!finding.noise.empty()) line.text("noise", finding.noise);
   if (finding.confidence) line.number("confidence", finding.confidence);
   finding.reason.empty() ? line.null("reason") : line.text("reason", finding.reason);

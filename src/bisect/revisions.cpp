@@ -204,7 +204,8 @@ bool search_inside(Ground& ground, const Listener& listener, Finding& finding) {
   for (const auto& [path, clone] : ground.question.dependencies) {
     const auto pin = std::ranges::find(finding.pins, path, &Pin::path);
     if (pin == finding.pins.end() || !pin->submodule) {
-      finding.inside_note = "the culprit does not change the submodule " + path;
+      finding.inside_note += (finding.inside_note.empty() ? "" : "; ") +
+                             ("the culprit does not change the submodule " + path);
       continue;
     }
     finding.inside.push_back(search_submodule(ground, *pin, clone, finding.suspects[0], listener));

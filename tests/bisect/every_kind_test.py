@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import sys
 import unittest
 
@@ -85,6 +86,16 @@ class EveryKind(Case):
         self.assertFalse(any(b"secret" in file.read_bytes() for file in (path / ".git/rlbisect").rglob("*.json")))
         result = self.bisect("resume", "--repo", path)
         self.assertNotIn("environment is not", result.stderr)
+
+    def test_a_report_says_a_reason_once(self):
+        noise = "echo \"{\\\"loss\\\": $(od -An -N2 -tu2 /dev/urandom)}\" > \"$RLBISECT_OUT/metrics.json\""
+        for run, sentence in (("exit 0", "cannot be judged: the run exited with code 134"),
+                              (noise, "no number tells the ends apart")):
+            path, commits = self.repository(run, "kill -ABRT $$" if run == "exit 0" else noise + " ")
+            text = self.bisect(f"{commits[0]}..main", "--repo", path, "--run", "./run.sh").stdout
+            self.assertEqual(text.count(sentence), 1, text)
+            self.assertEqual(text.count(sentence.split(": ")[-1]), 1, text)
+            shutil.rmtree(path)
 
     def test_a_misspelt_verb_is_told(self):
         path, commits = self.repository("exit 0", "exit 1")

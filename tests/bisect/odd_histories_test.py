@@ -93,6 +93,7 @@ class Submodules(Case):
         self.assertEqual(found["culprit"], self.commits[4])
         self.assertEqual(found["dependency"]["culprit"], self.library_commits[3])
         self.assertEqual(found["dependency"]["name"], "lib")
+        self.assertEqual(found["dependencies"], [found["dependency"]])
         self.assertEqual(found["runs"], int(count.read_text()))
         self.assertEqual(sum(found["purposes"].values()), found["runs"])
 

@@ -58,7 +58,10 @@ NOT_SEEN = {
         "needs submodules: tests/bisect/odd_histories_test.py has it" for path in (
             "pins", "pins/items", *(f"pins/items/properties/{key}" for key in ("path", "before", "after", "submodule")),
             "dependency", *(f"dependency/properties/{key}" for key in ("name", "culprit", "interval", "interval/items",
-                                                                       "confirmed", "reason")))},
+                                                                       "confirmed", "reason")),
+            "dependencies", "dependencies/items", *(
+                f"dependencies/items/properties/{key}" for key in ("name", "culprit", "interval", "interval/items",
+                                                                   "confirmed", "reason")))},
     ("objective.schema.json", "#/$defs/step/properties/untried"): "needs more than 200,000 tokens",
     ("objective.schema.json", "#/$defs/step/properties/explanations/items/properties/rivals"):
         "needs numbers that several options give: tests/e2e/objective_search_test.py has it",
