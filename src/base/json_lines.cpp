@@ -64,7 +64,8 @@ bool JsonLines::read_line() {
     consumed_ += taken;
     if (line_.size() > max_line_bytes_) {
       throw Error(ErrorCode::kCorrupt,
-                  "the line has more than " + std::to_string(max_line_bytes_) + " bytes",
+                  "the line has more than " + std::to_string(max_line_bytes_) +
+                      " bytes, the most that is read of one",
                   name_ + ":" + std::to_string(number_ + 1));
     }
     if (end != rest.npos) {
@@ -80,7 +81,10 @@ std::optional<JsonDocument> JsonLines::next() {
     JsonDocument document = JsonDocument::parse(line_, name_ + ":" + std::to_string(number_),
                                                 {.unique_keys = unique_keys_});
     const JsonValue root = document.root();
-    if (!root.is_object()) throw root.error("each line must be a JSON object");
+    if (!root.is_object()) {
+      throw root.error("the line is " + root.dump().substr(0, 100) +
+                       "; each line must be a JSON object");
+    }
     return document;
   }
   return std::nullopt;

@@ -103,7 +103,10 @@ Configuration read_configuration(const std::string& path) {
   Configuration out;
   if (ending == ".json") {
     const JsonDocument document = JsonDocument::read(path);
-    if (!document.root().is_object()) throw document.root().error("settings are an object");
+    if (!document.root().is_object()) {
+      throw document.root().error("found " + document.root().dump().substr(0, 100) +
+                                  ", expected the settings as an object");
+    }
     add_values(document.root(), {}, out);
     return out;
   }

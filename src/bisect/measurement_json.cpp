@@ -25,7 +25,10 @@ void each(const JsonValue& value, const Read& read) {
 
 uint64_t bits_of(const JsonValue& value, std::string_view text) {
   const auto bits = parse_number<uint64_t>(text, 16);
-  if (!bits) throw value.error("these are no bits of a number");
+  if (!bits) {
+    throw value.error("found " + json_quoted(text.substr(0, 100)) +
+                      ", expected the bits of a number in hexadecimal digits");
+  }
   return *bits;
 }
 
@@ -38,7 +41,10 @@ std::string metric_value_json(const MetricValue& value) {
 MetricValue value_of(const JsonValue& value) {
   const std::string& text = value.string();
   if (text.starts_with(kText)) return {0, text.substr(1)};
-  if (!text.starts_with(kBits)) throw value.error("this is neither a number nor a text");
+  if (!text.starts_with(kBits)) {
+    throw value.error("found " + json_quoted(text.substr(0, 100)) + ", expected '" + kBits +
+                      "' before a number or '" + kText + "' before a text");
+  }
   return {std::bit_cast<double>(bits_of(value, text.substr(1)))};
 }
 
@@ -77,7 +83,10 @@ std::string floats_text(const std::vector<float>& values) {
 
 std::vector<float> floats_of(const JsonValue& value) {
   const std::string& text = value.string();
-  if (text.size() % 8 != 0) throw value.error("these are no binary32 numbers");
+  if (text.size() % 8 != 0) {
+    throw value.error("found " + std::to_string(text.size()) +
+                      " digits, expected 8 for each binary32 number");
+  }
   std::vector<float> out;
   for (size_t i = 0; i < text.size(); i += 8) {
     const auto bits = bits_of(value, std::string_view(text).substr(i, 8));
@@ -111,7 +120,9 @@ StepLogProbs log_probs_of(const JsonValue& value) {
     sample.prompt_length = v["prompt"].integer(0, int64_t{1} << 40);
     step.log_probs.push_back(floats_of(v["log_probs"]));
     if (step.log_probs.back().size() != sample.loss_mask.size()) {
-      throw v.error("a sample has a log-probability and a mask for each token");
+      throw v.error("found " + std::to_string(step.log_probs.back().size()) +
+                    " log-probabilities, expected one for each of the mask's " +
+                    std::to_string(sample.loss_mask.size()) + " tokens");
     }
     sample.tokens.resize(static_cast<size_t>(sample.prompt_length) + sample.loss_mask.size());
     step.samples.push_back(std::move(sample));
@@ -152,7 +163,11 @@ Measurement measurement_of(const JsonValue& value) {
   m.build = value["build"].string();
   m.date = value["date"].string();
   m.seconds = value["seconds"].number();
-  if (m.weights.size() != m.steps.size()) throw value.error("a step has a digest of weights");
+  if (m.weights.size() != m.steps.size()) {
+    throw value.error("found " + std::to_string(m.weights.size()) +
+                      " digests of weights, expected one for each of the " +
+                      std::to_string(m.steps.size()) + " steps");
+  }
   return m;
 }
 

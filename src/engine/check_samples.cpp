@@ -7,6 +7,7 @@
 
 #include "kernels/draw_tokens.h"
 #include "src/base/error.h"
+#include "src/base/number_text.h"
 
 namespace rlreplay::engine {
 namespace {
@@ -31,7 +32,11 @@ void check_nuclei(const ModelConfig& model, const Sample& s) {
   const bool cut = std::ssize(n.offsets) == s.response_length() + 1 && n.offsets.front() == 0 &&
                    n.offsets.back() == n.ids.size() && std::ranges::is_sorted(n.offsets);
   if (!cut) {
-    throw Error(ErrorCode::kUsage, "the ids that top-p kept are not cut into the response's tokens",
+    throw Error(ErrorCode::kUsage,
+                "the " + std::to_string(n.ids.size()) + " ids that top-p kept have " +
+                    std::to_string(n.offsets.size()) + " offsets; " +
+                    std::to_string(s.response_length() + 1) +
+                    " are expected, which ascend from 0 to the number of ids",
                 name(s.id));
   }
   const auto bad =
@@ -50,13 +55,18 @@ void check_options(const RolloutConfig& config) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   if (config.max_response < 1 || config.max_response > kMost || config.slots < 1) {
     throw Error(ErrorCode::kUsage,
-                "a rollout needs a response length and a number of slots of at least 1");
+                "the longest response is " + std::to_string(config.max_response) + " and there are " +
+                    std::to_string(config.slots) + " slots: a rollout needs a length from 1 to " +
+                    std::to_string(kMost) + " and at least 1 slot");
   }
   if (!(s.temperature >= 0) || std::isinf(s.temperature)) {
-    throw Error(ErrorCode::kUsage, "the temperature must be 0 or a positive number");
+    throw Error(ErrorCode::kUsage, "the temperature is " + shortest(s.temperature) +
+                                       "; it must be 0 or a positive number");
   }
   if (s.top_k < 0 || !(s.top_p > 0 && s.top_p <= 1)) {
-    throw Error(ErrorCode::kUsage, "top-k must be at least 0 and top-p above 0, at most 1");
+    throw Error(ErrorCode::kUsage,
+                "top-k is " + std::to_string(s.top_k) + " and top-p " + shortest(s.top_p) +
+                    "; top-k must be at least 0 and top-p above 0, at most 1");
   }
 }
 
@@ -65,7 +75,9 @@ void check_options(const RolloutConfig& config) {
 void check_sample(const ModelConfig& model, const Sample& s) {
   if (s.prompt_length < 1 || s.response_length() < 0) {
     throw Error(ErrorCode::kUsage,
-                "a sample needs a prompt of at least one token and at most all of its tokens",
+                "the prompt has " + std::to_string(s.prompt_length) + " of the sample's " +
+                    std::to_string(s.tokens.size()) +
+                    " tokens; it needs at least 1 and at most all of them",
                 name(s.id));
   }
   if (std::ssize(s.tokens) > model.max_positions) {
@@ -95,7 +107,7 @@ void check_requests(const ModelConfig& model, std::span<const Request> requests,
                   name(r.id));
     }
     if (r.id >= kernels::kSampleIds) {
-      throw Error(ErrorCode::kUsage, "a sample that is generated needs an id below 2^56",
+      throw Error(ErrorCode::kUsage, "a sample that is generated needs an id below 2^56, not this",
                   name(r.id));
     }
     check_ids(model, r.id, r.prompt);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "src/base/error.h"
+#include "src/base/number_text.h"
 #include "src/objective/wide_inputs.h"
 
 namespace rlreplay::engine {
@@ -62,9 +63,9 @@ std::vector<Group> groups_of(const AdvantageConfig& config, std::span<const Samp
           places.try_emplace({s.group, trajectory_of(s)}, group.rewards.size());
       if (!fresh) {
         if (group.rewards[at->second] != s.reward) {
-          refuse(s,
-                 "has another reward than the others of its trajectory: under --dialect miles "
-                 "they share one");
+          refuse(s, "has the reward " + shortest(s.reward) + " and its trajectory " +
+                        shortest(group.rewards[at->second]) +
+                        ": under --dialect miles the samples of a trajectory share one");
         }
         group.owners[at->second].push_back(i);
         continue;
@@ -116,7 +117,8 @@ void need(const Sample& s, const std::vector<double>& column, const std::string&
 
 void check_columns(const AdvantageConfig& config, const Sample& s, const WideTargets& t) {
   if (s.loss_mask.size() != static_cast<size_t>(s.response_length())) {
-    refuse(s, "has a mask of another length than its response");
+    refuse(s, "has a mask of " + std::to_string(s.loss_mask.size()) + " tokens; its response has " +
+                  std::to_string(s.response_length()));
   }
   if (config.reads_kl()) {
     need(s, t.old_log_probs, "the old log-probability (--kl-coef reads it)");

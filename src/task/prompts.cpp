@@ -51,8 +51,9 @@ Message read_message(const JsonValue& object) {
   for (const auto& [key, value] : object.members()) {
     if (key != "role" && key != "content" && !value.is_null()) {
       throw value.error(ErrorCode::kUnsupported,
-                        "a message may have role and content only; render messages with other "
-                        "keys first and give the prompt as text");
+                        "the message has the key \"" + std::string(key) +
+                            "\"; role and content alone are supported: render messages with other "
+                            "keys first and give the prompt as text");
     }
   }
   return {object["role"].string(), object["content"].string()};
@@ -61,7 +62,8 @@ Message read_message(const JsonValue& object) {
 auto read_input(const JsonValue& value) -> decltype(Prompt::input) {
   if (value.is_string()) return value.string();
   if (!value.is_array() || value.size() == 0) {
-    throw value.error("a prompt is text, a list of messages or a list of token ids, not empty");
+    throw value.error("the prompt is " + value.dump().substr(0, 100) +
+                      "; text, or a list that is not empty of messages or token ids, is expected");
   }
   if (value.at(0).is_object()) {
     std::vector<Message> messages;

@@ -105,11 +105,15 @@ void read_template(const JsonValue& post, TokenizerSpec& spec) {
       }
     } else if (const auto sequence = piece.find("Sequence")) {
       if (behind_text || (*sequence)["id"].string() != "A") {
-        throw unsupported(piece, "a template of one text must name the text A once");
+        throw unsupported(piece, "the template of one text names the text " +
+                                     in_quotes((*sequence)["id"].string()) +
+                                     (behind_text ? " behind another text" : "") +
+                                     "; it must name the text \"A\", once");
       }
       behind_text = true;
     } else {
-      throw piece.error("expected a SpecialToken or a Sequence");
+      throw piece.error("a piece of the template is " + piece.dump().substr(0, 100) +
+                        "; a SpecialToken or a Sequence is expected");
     }
   }
   if (!behind_text) throw post.error("the template of one text does not name the text");
@@ -197,13 +201,16 @@ Vocabulary read_vocabulary(const JsonValue& vocab, TokenizerSpec& spec) {
 
 std::pair<std::string_view, std::string_view> neighbours(const JsonValue& merge) {
   if (merge.is_array()) {
-    if (merge.size() != 2) throw merge.error("a merge has two parts");
+    if (merge.size() != 2) {
+      throw merge.error("the merge has " + std::to_string(merge.size()) + " parts; 2 are expected");
+    }
     return {merge.at(0).string(), merge.at(1).string()};
   }
   const std::string_view text = merge.string();
   const size_t space = text.find(' ');
   if (space == text.npos || text.find(' ', space + 1) != text.npos) {
-    throw merge.error("a merge is two tokens with one space between them");
+    throw merge.error("the merge is " + in_quotes(text.substr(0, 100)) +
+                      "; two tokens with one space between them are expected");
   }
   return {text.substr(0, space), text.substr(space + 1)};
 }

@@ -337,7 +337,8 @@ class Import(support.Case):
         path.write_text("".join(
             json.dumps({**row, "sample_id": i, "experts": {**shape, "ids": [0, 1, 2, 3]}}) + "\n"
             for i, shape in shapes))
-        self.assertIn("the same layers and slots", self.imported(path, code=3)["error"]["message"])
+        self.assertIn("it has 1 layer of 2 slots, the rollout's first line 2 layers of 1 slot",
+                      self.imported(path, code=3)["error"]["message"])
 
     def test_an_error_names_the_file(self):
         folder = self.copied()

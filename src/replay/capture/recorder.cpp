@@ -79,8 +79,8 @@ Recorder::Recorder(format::DumpWriter writer, const std::string& path, const Run
   const std::string meta = dump_meta(recorded, model.config(), part);
   if (format::canonical_object(meta, "meta") != writer.meta()) {
     throw Error(ErrorCode::kUsage,
-                "the dump was begun with a model of another shape, or by a program with other "
-                "options or numeric rules: resume it with that program",
+                "the dump was begun with " + meta_difference(writer.meta(), meta) +
+                    ": resume it with the model, options and program with which it was begun",
                 path);
   }
   for (const format::UnitRecord& unit : writer.units()) committed_[unit.path] = unit.content;

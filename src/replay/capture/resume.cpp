@@ -50,7 +50,9 @@ void check_model(const RecordedRun& record, Trainer& trainer) {
   }
   if (same == units.size()) return;
   throw Error(ErrorCode::kUsage,
-              "the model is not the one with which this capture began: its weights have changed",
+              "the model is not the one with which this capture began: the weights of " +
+                  std::to_string(units.size() - std::min(same, units.size())) + " of " +
+                  std::to_string(units.size()) + " units have changed",
               record.path());
 }
 

@@ -103,7 +103,8 @@ uint8_t bit_of(JsonValue v) {
 uint8_t role_of(JsonValue value) {
   const auto code = static_cast<uint8_t>(value.integer(0, 255));
   if (code <= 3 || code == 255) return code;
-  throw value.error("expected 0 prompt, 1 response, 2 tool, 3 system or 255 unknown");
+  throw value.error("found " + std::to_string(code) +
+                    ", expected 0 prompt, 1 response, 2 tool, 3 system or 255 unknown");
 }
 
 /// Fills a column of each form from the lines of one rollout or step.
@@ -212,7 +213,10 @@ class ColumnReader {
   /// One value for each token of a sample.
   template <class T, class Read>
   static void add_list(JsonValue list, uint64_t length, std::vector<T>& values, Read read) {
-    if (list.size() != length) throw list.error("there is one for each token");
+    if (list.size() != length) {
+      throw list.error("it has " + counted(list.size(), "value") + ", the sample has " +
+                       counted(length, "token"));
+    }
     for (size_t i = 0; i < list.size(); ++i) values.push_back(read(list.at(i)));
   }
 
@@ -251,7 +255,8 @@ std::shared_ptr<RolloutData> make_rollout(std::vector<Row>& rows, Budget& budget
   data->sample_id = ids_and_offsets(rows, data->offsets);
   for (size_t s = 0; s + 1 < rows.size(); ++s) {
     if (data->sample_id[s] != data->sample_id[s + 1]) continue;
-    throw rows[s + 1].root()["sample_id"].error("another line of the rollout has this id");
+    throw rows[s + 1].root()["sample_id"].error("another line of the rollout has the id " +
+                                                std::to_string(data->sample_id[s]) + " too");
   }
   check_wide(rows,
              float_columns<RolloutData>([](auto use) { format::for_each_rollout_column(use); }));
@@ -269,7 +274,7 @@ std::shared_ptr<TrainData> make_train(const std::vector<Row>& rows, Budget& budg
   for (const Row& row : rows) {
     const JsonValue id = row.root()["sample_id"];
     if (seen.insert(id_of(id)).second) continue;
-    throw id.error("another line of the step and rank has this id");
+    throw id.error("another line of the step and rank has the id " + id.dump() + " too");
   }
   data->sample_id = ids_and_offsets(rows, data->offsets);
   check_wide(rows, float_columns<TrainData>([](auto use) { format::for_each_train_column(use); }));

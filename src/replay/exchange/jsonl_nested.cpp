@@ -21,7 +21,8 @@ std::set<std::string> call_numbers(const std::vector<Row>& rows) {
     for (size_t c = 0; calls && c < calls->size(); ++c) {
       for (const auto& [name, value] : calls->at(c).members()) {
         if (name.empty() || name.find('\n') != name.npos) {
-          throw value.error("a name that is empty or has a line end is none that a dump holds");
+          throw value.error("the name \"" + std::string(name) +
+                            "\" is empty or has a line end: no dump holds it");
         }
         if (is_number_of_call(name)) names.emplace(name);
       }
@@ -64,7 +65,10 @@ void add_call(format::Calls& to, JsonValue call, uint64_t length, uint64_t& next
   const auto first = static_cast<uint32_t>(call["first"].integer(0, UINT32_MAX));
   const auto count = static_cast<uint32_t>(call["length"].integer(0, UINT32_MAX));
   if (first < next || uint64_t{first} + count > length) {
-    throw call.error("calls lie one after the other within their sample");
+    throw call.error("the call's tokens are " + std::to_string(first) + " to " +
+                     std::to_string(uint64_t{first} + count) + "; it must begin at " +
+                     std::to_string(next) + " or later and end within the sample's " +
+                     counted(length, "token"));
   }
   next = uint64_t{first} + count;
   to.first.push_back(first);
@@ -104,7 +108,8 @@ format::Finish finish_of(JsonValue value) {
   for (const format::Finish finish : format::kFinishes) {
     if (to_string(finish) == value.string()) return finish;
   }
-  throw value.error("expected stop, length, aborted, failed or unknown");
+  throw value.error("found \"" + value.string() +
+                    "\", expected stop, length, aborted, failed or unknown");
 }
 
 bool is_number_of_call(std::string_view name) {
@@ -123,7 +128,9 @@ std::optional<format::NamedColumns> components(const std::vector<Row>& rows, std
     const std::vector<std::string> names = names_of(row.root(), *value);
     if (made.names.empty()) made.names = names;
     if (names.size() != made.names.size()) {
-      throw value->error("its members are not those of the rollout's first line that has them");
+      throw value->error("it has " + counted(names.size(), "member") +
+                         ", the rollout's first line that has them " +
+                         std::to_string(made.names.size()));
     }
   }
   for (const Row& row : rows) {
@@ -148,7 +155,10 @@ std::optional<format::Versions> versions(const std::vector<Row>& rows) {
     made.offsets.push_back(made.versions.size());
     if (!made.starts) continue;
     const JsonValue starts = row.root()["version_starts"];
-    if (starts.size() != list.size()) throw starts.error("there is one for each version");
+    if (starts.size() != list.size()) {
+      throw starts.error("it has " + counted(starts.size(), "value") + ", expected one for each of " +
+                         counted(list.size(), "version"));
+    }
     for (size_t i = 0; i < starts.size(); ++i) {
       made.starts->push_back(static_cast<uint32_t>(starts.at(i).integer(0, UINT32_MAX)));
     }
@@ -188,7 +198,9 @@ std::optional<format::Experts> experts(const std::vector<Row>& rows) {
     const auto slots = static_cast<uint64_t>(value["slots"].integer(0, 1 << 20));
     const bool first = &row == &rows.front();
     if (!first && (layers != made.layers || slots != made.slots)) {
-      throw value.error("all samples of a rollout have the same layers and slots");
+      throw value.error("it has " + counted(layers, "layer") + " of " + counted(slots, "slot") +
+                        ", the rollout's first line " + counted(made.layers, "layer") + " of " +
+                        counted(made.slots, "slot"));
     }
     made.layers = layers;
     made.slots = slots;
@@ -196,7 +208,8 @@ std::optional<format::Experts> experts(const std::vector<Row>& rows) {
     const uint64_t of_token = made.layers * made.slots;  // at most 2^40
     const bool fits = of_token == 0 || row.length <= ids.size() / of_token;
     if (!fits || ids.size() != row.length * of_token) {
-      throw ids.error("there is one for each token, layer and slot");
+      throw ids.error("it has " + counted(ids.size(), "id") + ", expected " +
+                      std::to_string(of_token) + " for each of " + counted(row.length, "token"));
     }
     for (size_t i = 0; i < ids.size(); ++i) {
       made.experts.push_back(static_cast<uint16_t>(ids.at(i).integer(0, UINT16_MAX)));
@@ -210,7 +223,9 @@ std::optional<format::Experts> experts(const std::vector<Row>& rows) {
                [](JsonValue v) { return static_cast<uint32_t>(v.integer(0, UINT32_MAX)); });
     if (first) made.layer_ids = named;
     if (named != made.layer_ids) {
-      throw value.error("all samples of a rollout name the same layers");
+      throw value.error("its `layer_ids` are " +
+                        (named ? value["layer_ids"].dump().substr(0, 100) : "not there") +
+                        ", unlike those of the rollout's first line");
     }
   }
   return made;
@@ -233,11 +248,18 @@ std::optional<format::TokenSets> nuclei(const std::vector<Row>& rows) {
         made.sizes.push_back(static_cast<uint32_t>(sizes.at(t).integer(0, INT32_MAX)));
         sum += made.sizes.back();
       }
-      if (made.sizes.size() != end) throw sizes.error("there is one for each response token");
+      if (made.sizes.size() != end) {
+        throw sizes.error("it has " + counted(sizes.size(), "value") + ", expected " +
+                          std::to_string(end - (made.sizes.size() - sizes.size())) +
+                          ", one for each response token");
+      }
       for (size_t k = 0; k < ids.size(); ++k) {
         made.ids.push_back(static_cast<int32_t>(ids.at(k).integer(0, INT32_MAX)));
       }
-      if (made.ids.size() - first != sum) throw ids.error("there are not as many as the sizes say");
+      if (made.ids.size() - first != sum) {
+        throw ids.error("it has " + counted(ids.size(), "id") + ", the sizes sum to " +
+                        std::to_string(sum));
+      }
     }
     made.sizes.resize(end);
     made.offsets.push_back(made.ids.size());

@@ -36,7 +36,10 @@ double real(JsonValue value, bool wide) {
   const std::string& text = value.string();
   const auto bits = parse_number<uint64_t>(text, 16);
   const size_t digits = wide ? 16 : 8;
-  if (!bits || text.size() != digits) throw value.error("expected a number or its bits in hex");
+  if (!bits || text.size() != digits) {
+    throw value.error("found \"" + text.substr(0, 100) + "\", expected a number or its bits, " +
+                      std::to_string(digits) + " hexadecimal digits");
+  }
   if (wide) return std::bit_cast<double>(*bits);
   return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(*bits)));
 }
@@ -67,7 +70,8 @@ std::vector<std::string> names_of(JsonValue root, JsonValue object) {
     }
   }
   if (names.size() != object.members().size()) {
-    throw object.error("its members are not those that `columns` names");
+    throw object.error("it has " + counted(object.members().size(), "member") + ", `columns` names " +
+                       std::to_string(names.size()));
   }
   return names;
 }

@@ -1,6 +1,7 @@
 #include "src/replay/record/dump_meta.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 
 #include "format/canonical.h"
@@ -57,6 +58,25 @@ RunOptions read_options(const std::string& config, const std::string& where) {
   return out;
 }
 
+/// The first key, of either object, whose value differs: with `prefix` before it.
+std::string object_difference(const JsonValue& written, const JsonValue& now,
+                              const std::string& prefix) {
+  std::set<std::string_view> keys;
+  for (const auto& [key, value] : written.members()) keys.insert(key);
+  for (const auto& [key, value] : now.members()) keys.insert(key);
+  for (const std::string_view key : keys) {
+    const std::string name = prefix + std::string(key);
+    const auto a = written.find(key), b = now.find(key);
+    if (a && b && a->is_object() && b->is_object()) {
+      if (auto inner = object_difference(*a, *b, name + "."); !inner.empty()) return inner;
+      continue;
+    }
+    const std::string was = a ? a->dump() : "nothing", is = b ? b->dump() : "nothing";
+    if (was != is) return name + " " + was + " (now " + is + ")";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string dump_meta(const RunOptions& options, const ModelConfig& model,
@@ -70,6 +90,17 @@ std::string dump_meta(const RunOptions& options, const ModelConfig& model,
   out.text("device", options.device);
   if (!part.empty()) out.text("part", part);
   return out.str();
+}
+
+std::string meta_difference(const std::string& written, const std::string& now) {
+  const JsonDocument a = JsonDocument::parse(written, "meta"), b = JsonDocument::parse(now, "meta");
+  const JsonValue was = a.root(), is = b.root();
+  if (was["model"].string() != is["model"].string()) {
+    const JsonDocument old_model = JsonDocument::parse(was["model"].string(), "meta");
+    const JsonDocument new_model = JsonDocument::parse(is["model"].string(), "meta");
+    return object_difference(old_model.root(), new_model.root(), "model.");
+  }
+  return object_difference(was, is, "");
 }
 
 RecordedConfig read_dump_meta(const std::string& meta, const std::string& where) {

@@ -27,6 +27,10 @@ struct RecordedConfig {
 /// Errors: kUnsupported for a dump that says nothing of them (an imported one); kCorrupt.
 [[nodiscard]] RecordedConfig read_dump_meta(const std::string& meta, const std::string& where);
 
+/// The first key in which what dump_meta wrote is not what it would write: "options.lr 0.1 (now
+/// 0.2)". Empty where they are equal.
+[[nodiscard]] std::string meta_difference(const std::string& written, const std::string& now);
+
 /// Who wrote the files that a dump was imported from: "slime"; nothing for a captured one.
 /// Errors: kCorrupt where it says something else.
 [[nodiscard]] std::optional<std::string> imported_from(const std::string& meta,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/model_shape.h"
 #include "src/base/layout.h"
 #include "src/base/progress.h"
 #include "src/engine/shard.h"
@@ -147,7 +148,9 @@ Trainer::Trainer(const engine::Runtime& runtime, const RunOptions& options,
   }
   const auto source = find_model(options.ref_load, options.seed);
   if (!same_shape(source->config(), model.config())) {
-    throw Error(ErrorCode::kUsage, "the reference model's shape is not that of --model",
+    throw Error(ErrorCode::kUsage,
+                "the reference model's shape is not that of --model: " +
+                    shape_difference(source->config(), model.config()),
                 options.ref_load);
   }
   source->load(runtime_, backend_->parameters(), reference_);

@@ -4,6 +4,7 @@
 #include "format/dump_files.h"
 #include "format/journal.h"
 #include "src/base/error.h"
+#include "src/base/model_shape.h"
 #include "src/base/interrupt.h"
 #include "src/base/shell.h"
 #include "src/base/staged_folder.h"
@@ -35,7 +36,10 @@ void save_again(const RunOptions& options, const RecordedRun& record, SavePlace&
   Machine machine(options);
   const auto model = find_model(options.model, options.seed);
   if (!same_shape(model->config(), record.config().model)) {
-    throw Error(ErrorCode::kUsage, "the model's shape is not that of the dump", options.model);
+    throw Error(ErrorCode::kUsage,
+                "the model's shape is not that of the dump: " +
+                    shape_difference(model->config(), record.config().model),
+                options.model);
   }
   Trainer trainer(machine.runtime(), options, *recorded_model(record),
                   {.longest_prompt = longest_prompt(record)});
