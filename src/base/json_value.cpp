@@ -1,7 +1,6 @@
 #include "src/base/json_value.h"
 
 #include <algorithm>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -88,28 +87,50 @@ bool find_pointer(const Json& value, const Json* target, std::string& pointer) {
   return false;
 }
 
-/// Watches a parse and refuses a key that occurs twice in one object.
-class UniqueKeys {
+/// Goes through a text and refuses a key that occurs twice in one object. A watched Json::parse
+/// could do it, too, but would go over all members of an object whenever one of them ends.
+class UniqueKeys : public nlohmann::json_sax<Json> {
  public:
   explicit UniqueKeys(const std::string& where) : where_(where) {}
 
-  bool operator()(int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) open_.emplace_back();
-    if (event == Json::parse_event_t::object_end) open_.pop_back();
-    if (event == Json::parse_event_t::key) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      if (!open_.back().insert(key).second) {
-        throw Error(ErrorCode::kCorrupt,
-                    "the key \"" + key.substr(0, 80) + "\" occurs twice in one object", where_);
-      }
-    }
+  bool start_object(size_t) override {
+    open_.emplace_back();
     return true;
+  }
+  bool key(std::string& key) override {
+    if (open_.back().insert(key).second) return true;
+    throw Error(ErrorCode::kCorrupt,
+                "the key \"" + key.substr(0, 80) + "\" occurs twice in one object", where_);
+  }
+  bool end_object() override {
+    open_.pop_back();
+    return true;
+  }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(int64_t) override { return true; }
+  bool number_unsigned(uint64_t) override { return true; }
+  bool number_float(double, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(Json::binary_t&) override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  /// What is not JSON is said by the parse behind it.
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
   }
 
  private:
   const std::string& where_;
   std::vector<std::set<std::string>> open_;
 };
+
+/// Errors: kCorrupt.
+void check_unique_keys(std::string_view text, const std::string& where) {
+  UniqueKeys keys(where);
+  static_cast<void>(Json::sax_parse(text, &keys));
+}
 
 std::string expected(const char* what, const Json& got) {
   return std::string("expected ") + what + ", found " + got.type_name();
@@ -225,8 +246,8 @@ JsonDocument JsonDocument::parse(std::string_view text, std::string where,
     throw error.at(where);
   }
   try {
-    UniqueKeys unique(where);
-    *document.root_ = limits.unique_keys ? Json::parse(text, std::ref(unique)) : Json::parse(text);
+    if (limits.unique_keys) check_unique_keys(text, where);
+    *document.root_ = Json::parse(text);
   } catch (const Json::parse_error& e) {
     throw Error(ErrorCode::kCorrupt,
                 "not valid JSON at byte " + std::to_string(e.byte) + line_text(text, e.byte) +
