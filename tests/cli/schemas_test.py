@@ -409,6 +409,12 @@ class Outputs(Case):
         self.ask("train", "--from", self.folder / "judged", "--model", model, "--forward", "--json", code=1)
         self.ask("mismatch", self.folder / "judged", "--model", model, "--json")
 
+    def doctoring(self):
+        model = self.folder / "ill"
+        checkpoints.write(model, checkpoints.config(vocab_size=300), checkpoints.weights(checkpoints.config()))
+        self.ask("doctor", model, "--json", code=1)
+        self.ask("doctor", "--list", "--json")
+
     def searching(self):
         """Numbers that change in a history, one revision of which does not run."""
         place = self.folder / "history"
@@ -442,7 +448,7 @@ class Outputs(Case):
     def failing(self):
         """An error is an object on standard output, too, whatever the verb."""
         nowhere = self.folder / "nowhere"
-        for verb in ("capture", "train", "rollout", "show", "verify", "diff", "objective", "mismatch", "import",
+        for verb in ("capture", "train", "rollout", "show", "verify", "diff", "doctor", "objective", "mismatch", "import",
                      "export", "seal", "upgrade", "strip", "pack", "golden", "layouts", "verdict", "bogus"):
             program = self.rlbisect if verb in ("verdict", "changes") else self.program
             for words in (["--json"], [nowhere, "--json"], [nowhere, "--bogus", "--json"]):
@@ -453,7 +459,7 @@ class Outputs(Case):
     def test_every_property_comes(self):
         self.dumps()
         for part in (self.looking, self.comparing, self.computing, self.exchanging, self.closing_dumps,
-                     self.wrapping, self.refereeing, self.searching, self.helping, self.failing):
+                     self.wrapping, self.refereeing, self.doctoring, self.searching, self.helping, self.failing):
             with self.subTest(part.__name__):
                 part()
         described = {(node.file, node.pointer) for node in SCHEMAS.nodes()

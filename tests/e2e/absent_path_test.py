@@ -41,6 +41,7 @@ READS = {
     ("rlreplay verify", "DUMP"): "{no}",
     ("rlreplay diff", "A"): "{no} {dump}",
     ("rlreplay diff", "B"): "{dump} {no}",
+    ("rlreplay doctor", "CKPT"): "{no}",
     ("rlreplay objective", "DUMP"): "{no}",
     ("rlreplay objective", "--config"): "{dump} --config {no}",
     ("rlreplay mismatch", "DUMP"): "{no}",
@@ -82,7 +83,7 @@ OTHERS = {"-o", "--output", "--out", "--save", "--plot", "--input-key", "--label
           "--reward-command", "--reward-key", "--layout", "--record", "--weights", "--steps",
           "--inject", "--step", "--event", "--tensor", "--tolerance", "--reason", "--build",
           "--run", "--until", "--owner", "--metric", "--try", "--columns", "--class", "ELEMENT",
-          "EVENT", "--kernels", "--against", "--claim"}
+          "EVENT", "--kernels", "--against", "--claim", "--explain"}
 WRITTEN = {("rlreplay golden record", "PATH"), ("rlreplay golden review", "PATH..."),
            *(("rlreplay golden check", option) for option in ("--junit", "--sarif", "--gitlab")),
            *(("rlreplay golden tighten", option)

@@ -273,7 +273,7 @@ class LaunchScripts(Case):
 
 
 class Voice(Case):
-    VERBS = ["capture", "train", "rollout", "layouts", "why", "score", "show", "verify", "diff", "objective",
+    VERBS = ["capture", "train", "rollout", "layouts", "why", "score", "show", "verify", "diff", "doctor", "objective",
              "mismatch", "import", "export", "seal", "upgrade", "strip", "pack", "golden", "golden record",
              "golden check", "tokenize"]
 

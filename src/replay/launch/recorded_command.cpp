@@ -21,12 +21,13 @@ constexpr std::string_view kOwnOptions[] = {
     "--keep-samples", "--columns", "--try", "--ranks",
     "--without-sample", "--class", "--time-limit", "--until", "--owner", "--repeat",
     "--build", "--on-fail", "--strip", "--open", "--junit", "--sarif", "--gitlab",
-    "--claim", "--dump"};
+    "--claim", "--dump", "--explain"};
 constexpr std::string_view kOwnFlags[] = {
     "--resume", "--force", "--json", "--print-config", "--each-step", "--stop-at-first", "--deep",
     "--all", "--forward", "--recovered", "--dry-run", "--trust-hashes", "--add-special", "--text",
     "--decode", "--check", "--quick", "--texts",
-    "--strict", "--run-recorded", "--allow-changed", "--self-test", "--lift", "--github"};
+    "--strict", "--run-recorded", "--allow-changed", "--self-test", "--lift", "--github",
+    "--list"};
 // clang-format on
 
 bool is_one_of(std::span<const std::string_view> names, std::string_view name) {

@@ -16,6 +16,7 @@ namespace rlreplay::replay {
 using VerbRun = std::function<int()>;
 
 void add_diff(CLI::App& program, VerbRun& chosen);
+void add_doctor(CLI::App& program, VerbRun& chosen);
 void add_export(CLI::App& program, VerbRun& chosen);
 void add_golden(CLI::App& program, VerbRun& chosen);
 void add_import(CLI::App& program, VerbRun& chosen);

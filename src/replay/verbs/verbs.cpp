@@ -12,6 +12,7 @@ void add_verbs(CLI::App& program, VerbRun& chosen, const std::vector<std::string
   add_show(program, chosen);
   add_verify(program, chosen);
   add_diff(program, chosen);
+  add_doctor(program, chosen);
   add_objective(program, chosen);
   add_mismatch(program, chosen);
   add_import(program, chosen);

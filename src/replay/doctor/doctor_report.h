@@ -1,0 +1,21 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "src/replay/doctor/diagnosis.h"
+#include "src/replay/doctor/weight_files.h"
+
+namespace rlreplay::replay {
+
+/// A diagnosis for people: verdict, causes, what follows from them, what was asked. At most 20
+/// lines where not `all`.
+std::string diagnosis_text(const WeightFiles& weights, const Diagnosis& diagnosis, bool all);
+std::string diagnosis_json(const WeightFiles& weights, const Diagnosis& diagnosis);
+
+/// The table of rules, or all that is said of one.
+std::string rules_text(std::span<const DoctorRule> rules);
+std::string rule_text(const DoctorRule& rule);
+std::string rules_json(std::span<const DoctorRule> rules);
+
+}  // namespace rlreplay::replay
