@@ -42,6 +42,7 @@ READS = {
     ("rlreplay diff", "A"): "{no} {dump}",
     ("rlreplay diff", "B"): "{dump} {no}",
     ("rlreplay doctor", "CKPT"): "{no}",
+    ("rlreplay doctor", "--ref"): "{model} --ref {no}",
     ("rlreplay objective", "DUMP"): "{no}",
     ("rlreplay objective", "--config"): "{dump} --config {no}",
     ("rlreplay mismatch", "DUMP"): "{no}",

@@ -87,6 +87,72 @@ def with_experts(config=None, dtype="F32"):
     return {name: drawn(shape, i, dtype) for i, (name, shape) in enumerate(out.items())}
 
 
+def rows(tensor, order):
+    """The tensor with its rows in this order."""
+    size = len(tensor.data) // tensor.shape[0]
+    out = Tensor(tensor.shape, [], tensor.dtype)
+    out.data = b"".join(tensor.data[i * size:(i + 1) * size] for i in order)
+    return out
+
+
+def turned(tensor):
+    """A matrix of F32 transposed."""
+    high, wide = tensor.shape
+    out = Tensor((wide, high), [], tensor.dtype)
+    out.data = b"".join(tensor.data[(i * wide + j) * 4:(i * wide + j + 1) * 4] for j in range(wide) for i in range(high))
+    return out
+
+
+def stacked(tensors):
+    """Tensors one below the other."""
+    out = Tensor((sum(tensor.shape[0] for tensor in tensors), *tensors[0].shape[1:]), [], tensors[0].dtype)
+    out.data = b"".join(tensor.data for tensor in tensors)
+    return out
+
+
+def fused(tensors):
+    """Under the names of vLLM and SGLang, products fused."""
+    out = {}
+    for name, tensor in tensors.items():
+        if ".q_proj." in name:
+            parts = [tensors[name.replace("q_proj", letter + "_proj")] for letter in "qkv"]
+            out[name.replace("q_proj", "qkv_proj")] = stacked(parts)
+        elif ".gate_proj." in name:
+            out[name.replace("gate_proj", "gate_up_proj")] = stacked([tensor, tensors[name.replace("gate_proj", "up_proj")]])
+        elif not any(word in name for word in ("k_proj", "v_proj", "up_proj")):
+            out[name] = tensor
+    return out
+
+
+def megatron(tensors, config):
+    """Under the names of Megatron: queries, key and value of each group one behind the other."""
+    size, groups = config["head_dim"], config["num_key_value_heads"]
+    queries = config["num_attention_heads"] // groups * size
+    names = {"model.embed_tokens.weight": "embedding.word_embeddings.weight",
+             "model.norm.weight": "decoder.final_layernorm.weight", "lm_head.weight": "output_layer.weight",
+             "self_attn.o_proj.weight": "self_attention.linear_proj.weight",
+             "input_layernorm.weight": "self_attention.linear_qkv.layer_norm_weight",
+             "self_attn.q_norm.weight": "self_attention.q_layernorm.weight",
+             "self_attn.k_norm.weight": "self_attention.k_layernorm.weight",
+             "self_attn.qkv_proj.weight": "self_attention.linear_qkv.weight",
+             "post_attention_layernorm.weight": "mlp.linear_fc1.layer_norm_weight",
+             "mlp.gate_up_proj.weight": "mlp.linear_fc1.weight", "mlp.down_proj.weight": "mlp.linear_fc2.weight"}
+    out = {}
+    for name, tensor in fused(tensors).items():
+        if "qkv_proj" in name:
+            keys, values = groups * queries, groups * queries + groups * size
+            order = [row for g in range(groups) for row in (
+                *range(g * queries, (g + 1) * queries), *range(keys + g * size, keys + (g + 1) * size),
+                *range(values + g * size, values + (g + 1) * size))]
+            tensor = rows(tensor, order)
+        if name.startswith("model.layers."):
+            layer, role = name.removeprefix("model.layers.").split(".", 1)
+            out[f"module.decoder.layers.{layer}.{names[role]}"] = tensor
+        else:
+            out["module." + names[name]] = tensor
+    return out
+
+
 def write(folder, tensors, config=None, shards=1, index=True):
     """A checkpoint of so many shards; `config` None: without config.json."""
     folder.mkdir(parents=True)

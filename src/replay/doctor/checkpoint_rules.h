@@ -22,4 +22,8 @@ void check_head(const WeightFiles& weights, Diagnosis& diagnosis);
 void check_values(const WeightFiles& weights, Diagnosis& diagnosis);
 void check_types(const WeightFiles& weights, Diagnosis& diagnosis);
 
+/// RD809: the weights against those of another checkpoint, tensor by tensor.
+void check_reference(const WeightFiles& weights, const WeightFiles& reference,
+                     Diagnosis& diagnosis);
+
 }  // namespace rlreplay::replay

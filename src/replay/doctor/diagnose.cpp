@@ -16,7 +16,7 @@ void check_tensors(const WeightFiles& weights, Diagnosis& diagnosis) {
 
 }  // namespace
 
-Diagnosis diagnose(const WeightFiles& weights) {
+Diagnosis diagnose(const WeightFiles& weights, const WeightFiles* reference) {
   Diagnosis out;
   check_files(weights, out);
   check_index(weights, out);
@@ -27,8 +27,11 @@ Diagnosis diagnose(const WeightFiles& weights) {
     }
   } else {
     check_tensors(weights, out);
+    if (reference != nullptr) check_reference(weights, *reference, out);
   }
+  if (reference == nullptr) out.not_applicable("RD809", "no --ref");
   weights.check_unchanged();
+  if (reference != nullptr) reference->check_unchanged();
   out.sort();
   return out;
 }

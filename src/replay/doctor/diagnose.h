@@ -6,7 +6,8 @@
 namespace rlreplay::replay {
 
 /// All rules on a checkpoint; findings in the order in which causes stand before symptoms.
+/// `reference`: the checkpoint that it is held against, or null.
 /// Errors: kCorrupt where a file was changed meanwhile.
-[[nodiscard]] Diagnosis diagnose(const WeightFiles& weights);
+[[nodiscard]] Diagnosis diagnose(const WeightFiles& weights, const WeightFiles* reference);
 
 }  // namespace rlreplay::replay

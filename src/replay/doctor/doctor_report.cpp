@@ -127,7 +127,8 @@ std::string outcome_json(const RuleOutcome& outcome) {
 
 }  // namespace
 
-std::string diagnosis_text(const WeightFiles& weights, const Diagnosis& diagnosis, bool all) {
+std::string diagnosis_text(const WeightFiles& weights, const std::string& reference,
+                           const Diagnosis& diagnosis, bool all) {
   Lines out = {verdict(diagnosis) + ": " + weights.path + ", " +
                counted(weights.files.size(), "file") + ", " +
                counted(weights.tensors.size(), "tensor") + ", " +
@@ -148,16 +149,19 @@ std::string diagnosis_text(const WeightFiles& weights, const Diagnosis& diagnosi
   }
   out.push_back(rules);
   if (shown > 0) {
-    out.push_back("again     rlreplay doctor " + shell_word(weights.path) + (all ? " --all" : ""));
+    out.push_back("again     rlreplay doctor " + shell_word(weights.path) +
+                  (reference.empty() ? "" : " --ref " + shell_word(reference)) +
+                  (all ? " --all" : ""));
   }
   return joined_lines(out);
 }
 
-std::string diagnosis_json(const WeightFiles& weights, const Diagnosis& diagnosis) {
-  return JsonLine()
-      .text("schema", "rlreplay.doctor/1")
-      .text("checkpoint", weights.path)
-      .integer("files", static_cast<int64_t>(weights.files.size()))
+std::string diagnosis_json(const WeightFiles& weights, const std::string& reference,
+                           const Diagnosis& diagnosis) {
+  JsonLine line;
+  line.text("schema", "rlreplay.doctor/1").text("checkpoint", weights.path);
+  if (!reference.empty()) line.text("reference", reference);
+  return line.integer("files", static_cast<int64_t>(weights.files.size()))
       .integer("tensors", static_cast<int64_t>(weights.tensors.size()))
       .integer("bytes", bytes_of(weights))
       .integer("passed", static_cast<int64_t>(diagnosis.count(RuleStatus::kPass)))

@@ -10,8 +10,11 @@ namespace rlreplay::replay {
 
 /// A diagnosis for people: verdict, causes, what follows from them, what was asked. At most 20
 /// lines where not `all`.
-std::string diagnosis_text(const WeightFiles& weights, const Diagnosis& diagnosis, bool all);
-std::string diagnosis_json(const WeightFiles& weights, const Diagnosis& diagnosis);
+/// `reference`: the path of --ref, or empty.
+std::string diagnosis_text(const WeightFiles& weights, const std::string& reference,
+                           const Diagnosis& diagnosis, bool all);
+std::string diagnosis_json(const WeightFiles& weights, const std::string& reference,
+                           const Diagnosis& diagnosis);
 
 /// The table of rules, or all that is said of one.
 std::string rules_text(std::span<const DoctorRule> rules);

@@ -65,6 +65,15 @@ constexpr DoctorRule kRules[] = {
      "A layer that was saved in another type than its neighbours comes from another run, or from "
      "a conversion that was interrupted. Another type than config.json's is cast by loaders: a "
      "note, since the cast is what was trained with or not."},
+    {"RD809", Severity::kError, "are the weights those of the reference?",
+     "each tensor of --ref, by its name on the hub, with the same bits or their rounding",
+     "the debugging guides of slime, Miles and axolotl", "see what kind of difference it is",
+     "A checkpoint and what it was made from, or trainer and engine after a sync. Names of the "
+     "hub, "
+     "of Megatron and fused products of vLLM and SGLang are brought together first. What differs "
+     "is told by its kind, since each has a cause of its own: heads or rows in another order, gate "
+     "and up exchanged, a transposed product, layers counted anew in each pipeline stage, padding, "
+     "a cast, or other numbers."},
 };
 
 }  // namespace

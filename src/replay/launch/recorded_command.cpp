@@ -21,7 +21,8 @@ constexpr std::string_view kOwnOptions[] = {
     "--keep-samples", "--columns", "--try", "--ranks",
     "--without-sample", "--class", "--time-limit", "--until", "--owner", "--repeat",
     "--build", "--on-fail", "--strip", "--open", "--junit", "--sarif", "--gitlab",
-    "--claim", "--dump", "--explain"};
+    "--claim", "--dump", "--explain",
+    "--ref"};
 constexpr std::string_view kOwnFlags[] = {
     "--resume", "--force", "--json", "--print-config", "--each-step", "--stop-at-first", "--deep",
     "--all", "--forward", "--recovered", "--dry-run", "--trust-hashes", "--add-special", "--text",

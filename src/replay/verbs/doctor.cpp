@@ -11,7 +11,7 @@ namespace rlreplay::replay {
 namespace {
 
 struct DoctorArguments {
-  std::string path, explain;
+  std::string path, reference, explain;
   bool list = false;
   bool all = false;
   bool json = false;
@@ -33,17 +33,28 @@ int print_rules(const DoctorArguments& arguments) {
   return 0;
 }
 
+/// A reference that is not whole is nothing to hold weights against.
+WeightFiles open_reference(const std::string& path) {
+  WeightFiles reference = WeightFiles::open(path);
+  if (reference.whole()) return reference;
+  const BrokenFile& file = reference.broken.front();
+  throw Error(ErrorCode::kCorrupt,
+              "the reference cannot be read: " + file.name + ": " + file.problem, path);
+}
+
 int run_doctor(const DoctorArguments& arguments) {
   if (arguments.list || !arguments.explain.empty()) return print_rules(arguments);
   if (arguments.path.empty()) {
     throw Error(ErrorCode::kUsage, "CKPT is missing; see rlreplay doctor --help");
   }
   const WeightFiles weights = WeightFiles::open(arguments.path);
-  const Diagnosis diagnosis = diagnose(weights);
+  std::optional<WeightFiles> reference;
+  if (!arguments.reference.empty()) reference = open_reference(arguments.reference);
+  const Diagnosis diagnosis = diagnose(weights, reference ? &*reference : nullptr);
   if (arguments.json) {
-    std::cout << diagnosis_json(weights, diagnosis) << '\n';
+    std::cout << diagnosis_json(weights, arguments.reference, diagnosis) << '\n';
   } else {
-    std::cout << diagnosis_text(weights, diagnosis, arguments.all);
+    std::cout << diagnosis_text(weights, arguments.reference, diagnosis, arguments.all);
   }
   return diagnosis.code();
 }
@@ -55,6 +66,7 @@ void add_doctor(CLI::App& program, VerbRun& chosen) {
   CLI::App* verb = program.add_subcommand("doctor", "Whether a checkpoint's weights are sound");
   verb->add_option("ckpt", arguments->path,
                    "a checkpoint: a folder of safetensors, or a file of it");
+  verb->add_option("--ref", arguments->reference, "compare with this checkpoint, tensor by tensor");
   auto* list = verb->add_flag("--list", arguments->list, "list the rules");
   verb->add_option("--explain", arguments->explain, "say what a rule is about, as RD805")
       ->excludes(list);
@@ -65,10 +77,13 @@ void add_doctor(CLI::App& program, VerbRun& chosen) {
       "shapes, vocabulary, head, element types, values. Each rule passes, fails or cannot be "
       "asked,\n"
       "and then says why. Findings come with what to do, causes before what follows from them.\n"
+      "With --ref also whether it has the tensors of another checkpoint, under the names of the\n"
+      "hub, of Megatron, or fused as vLLM and SGLang do, and how they differ.\n"
       "Exit code 3 where a file is damaged or missing, 1 where a rule found an error; warnings "
       "and\n"
       "notes leave 0.\n\nExamples:\n"
       "  rlreplay doctor Qwen2.5-0.5B/\n"
+      "  rlreplay doctor exported/ --ref Qwen2.5-0.5B/\n"
       "  rlreplay doctor model.safetensors --all\n"
       "  rlreplay doctor --explain RD805");
   verb->callback([=, &chosen] { chosen = [=] { return run_doctor(*arguments); }; });

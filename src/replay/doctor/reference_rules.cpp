@@ -1,0 +1,208 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "src/base/progress.h"
+#include "src/base/words.h"
+#include "src/replay/doctor/checkpoint_rules.h"
+#include "src/replay/doctor/hub_comparison.h"
+#include "src/replay/doctor/weight_names.h"
+
+namespace rlreplay::replay {
+namespace {
+
+constexpr std::string_view kRule = "RD809";
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+using Tensors = std::map<std::string, HubTensor>;
+
+/// What a kind of difference is called, how bad it is and what to do.
+struct KindText {
+  TensorDifference kind;
+  Severity severity;
+  std::string_view fact, fix;
+};
+
+constexpr KindText kKinds[] = {
+    {TensorDifference::kShape, Severity::kError, "tensors have other shapes than in the reference",
+     "look for parts of tensor-parallel ranks that were not put together"},
+    {TensorDifference::kTransposed, Severity::kError, "tensors are transposed",
+     "transpose them in the conversion"},
+    {TensorDifference::kSwapped, Severity::kError, "gate and up stand in each other's place",
+     "take the fused product apart in the order gate, up"},
+    {TensorDifference::kHeads, Severity::kError, "heads stand in another order",
+     "take fused queries, keys and values apart as the trainer laid them out: by group or by kind"},
+    {TensorDifference::kRotary, Severity::kError, "rows stand in another order within each head",
+     "convert between halves and pairs of rotary embeddings, or do not"},
+    {TensorDifference::kOrder, Severity::kError, "the same rows stand in another order",
+     "take fused products apart in the order in which the trainer fused them"},
+    {TensorDifference::kValues, Severity::kError, "tensors hold other numbers",
+     "is it of another step? compare with the checkpoint before; else a bucket was not synced"},
+    {TensorDifference::kPadded, Severity::kWarning, "the vocabulary is padded on one side",
+     "cut the padding off; what both have is equal"},
+    {TensorDifference::kCast, Severity::kNote, "tensors are those of the reference, rounded",
+     "nothing, where the narrower type is meant"},
+};
+
+class ReferenceCheck {
+ public:
+  ReferenceCheck(const WeightFiles& weights, const WeightFiles& reference, Diagnosis& diagnosis)
+      : diagnosis_(diagnosis) {
+    heads_ = head_sizes(weights.config ? weights : reference);
+    ours_ = hub_tensors(weights, heads_);
+    theirs_ = hub_tensors(reference, heads_);
+  }
+
+  void run() {
+    compare();
+    if (compared_ == 0) {
+      diagnosis_.add({.rule = kRule,
+                      .fact = "no tensor has the name of one of the reference",
+                      .observed = counted(ours_.size(), "name") + " and " +
+                                  std::to_string(theirs_.size()) + " of the reference",
+                      .where = ours_.empty() ? "" : ours_.begin()->first});
+      return;
+    }
+    find_shift();
+    find_swaps();
+    report_names();
+    report_kinds();
+  }
+
+ private:
+  void compare() {
+    int64_t bytes = 0, done = 0;
+    for (const auto& [name, tensor] : ours_) bytes += tensor.rows * tensor.columns;
+    Progress progress("compared", "million elements", bytes / kMiB);
+    for (const auto& [name, tensor] : ours_) {
+      const auto other = theirs_.find(name);
+      done += tensor.rows * tensor.columns;
+      progress.at(done / kMiB);
+      if (other == theirs_.end()) continue;
+      ++compared_;
+      const bool rows = is_embedding(name) || is_head(name);
+      const TensorDifference kind = compare_tensors(tensor, other->second, heads_.size, rows);
+      if (kind != TensorDifference::kEqual) kinds_[kind].insert(name);
+    }
+  }
+
+  /// Whether layers that differ are those of the reference some numbers further on: what a pipeline
+  /// stage leaves that counts its layers anew.
+  void find_shift() {
+    std::map<int64_t, std::set<std::string>> by_shift;
+    for (const std::string& name : kinds_[TensorDifference::kValues]) {
+      const WeightName parts = split_name(name);
+      if (parts.layer < 0 || ours_.at(name).columns == 1) continue;
+      for (auto it = theirs_.begin(); it != theirs_.end(); ++it) {
+        const WeightName other = split_name(it->first);
+        if (other.layer < 0 || other.layer == parts.layer || other.role != parts.role ||
+            other.expert != parts.expert || other.stack != parts.stack) {
+          continue;
+        }
+        if (!same_tensors(ours_.at(name), it->second)) continue;
+        by_shift[other.layer - parts.layer].insert(name);
+        break;
+      }
+    }
+    for (const auto& [shift, names] : by_shift) {
+      DoctorFinding finding{kRule, "layers are those of other numbers of the reference", "", ""};
+      finding.observed = "layer L is the reference's L" +
+                         formatted("%+lld", static_cast<long long>(shift)) + ", by " +
+                         counted(names.size(), "tensor");
+      finding.fix = "add each pipeline stage's first layer to its layers' numbers";
+      std::set<int64_t> layers;
+      for (const std::string& name : names) layers.insert(split_name(name).layer);
+      finding.places.assign(names.begin(), names.end());
+      std::erase_if(kinds_[TensorDifference::kValues], [&](const std::string& name) {
+        return layers.contains(split_name(name).layer);
+      });
+      diagnosis_.add(std::move(finding));
+    }
+  }
+
+  void find_swaps() {
+    const std::set<std::string> differing = kinds_[TensorDifference::kValues];
+    for (const std::string& name : differing) {
+      const size_t at = name.find("gate_proj.");
+      if (at == name.npos) continue;
+      std::string up = name;
+      up.replace(at, 4, "up");
+      if (!differing.contains(up) || !same_tensors(ours_.at(name), theirs_.at(up)) ||
+          !same_tensors(ours_.at(up), theirs_.at(name))) {
+        continue;
+      }
+      for (const std::string& one : {name, up}) {
+        kinds_[TensorDifference::kValues].erase(one);
+        kinds_[TensorDifference::kSwapped].insert(one);
+      }
+    }
+  }
+
+  void report_names() {
+    DoctorFinding missing{kRule, "tensors of the reference are missing", "", ""};
+    DoctorFinding surplus{kRule, "the reference lacks tensors", "", ""};
+    DoctorFinding tied{kRule, "one side alone has a head of its own", "", ""};
+    surplus.severity = Severity::kWarning;
+    tied.severity = Severity::kNote;
+    if (diagnosis_.failed("RD803")) missing.symptom_of = "RD803";
+    if (diagnosis_.failed("RD801")) missing.symptom_of = "RD801";
+    for (const auto& [names, others, finding] :
+         {std::tuple(&theirs_, &ours_, &missing), std::tuple(&ours_, &theirs_, &surplus)}) {
+      for (const auto& [name, tensor] : *names) {
+        if (others->contains(name) || name.ends_with(".rotary_emb.inv_freq")) continue;
+        DoctorFinding& to = is_head(name) && is_tied(*names, tensor) ? tied : *finding;
+        if (to.places.size() < Diagnosis::kMostPlaces) to.places.push_back(name);
+      }
+    }
+    missing.fix = "look for a bucket or a pipeline stage that was not written";
+    tied.fix = "nothing: it is the embedding";
+    for (DoctorFinding* finding : {&missing, &surplus, &tied}) {
+      if (finding->places.empty()) continue;
+      finding->observed = counted(finding->places.size(), "tensor");
+      diagnosis_.add(std::move(*finding));
+    }
+  }
+
+  static bool is_tied(const Tensors& tensors, const HubTensor& head) {
+    return std::ranges::any_of(tensors, [&](const auto& one) {
+      return is_embedding(one.first) && same_tensors(one.second, head);
+    });
+  }
+
+  void report_kinds() {
+    for (const KindText& text : kKinds) {
+      const std::set<std::string>& names = kinds_[text.kind];
+      if (names.empty()) continue;
+      DoctorFinding finding{kRule, std::string(text.fact), "", ""};
+      finding.severity = text.severity;
+      finding.fix = text.fix;
+      finding.observed = std::to_string(names.size()) + " of " + counted(compared_, "tensor");
+      for (const std::string& name : names) {
+        if (finding.places.size() == Diagnosis::kMostPlaces) break;
+        const std::string place = text.kind == TensorDifference::kValues
+                                      ? ": " + distance_text(ours_.at(name), theirs_.at(name))
+                                      : "";
+        finding.places.push_back(name + place);
+      }
+      diagnosis_.add(std::move(finding));
+    }
+  }
+
+  Diagnosis& diagnosis_;
+  HeadSizes heads_;
+  Tensors ours_, theirs_;
+  size_t compared_ = 0;
+  std::map<TensorDifference, std::set<std::string>> kinds_;
+};
+
+}  // namespace
+
+void check_reference(const WeightFiles& weights, const WeightFiles& reference,
+                     Diagnosis& diagnosis) {
+  ReferenceCheck(weights, reference, diagnosis).run();
+}
+
+}  // namespace rlreplay::replay
