@@ -18,6 +18,8 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kHello = "rlreplay ranks 1";
+constexpr const char* kOtherJob = "rlreplay ranks of another job";
+constexpr const char* kOneJob = "all ranks of a job need the same MASTER_PORT and job id";
 constexpr int kLookMs = 100;     // how often rank 0 looks whether it waits in vain
 constexpr int kAnswerMs = 5000;  // for one connection, and for one line of it
 
@@ -124,6 +126,7 @@ std::vector<Descriptor> gather_ranks(const RankMeeting& m, std::span<const std::
   const auto count = static_cast<size_t>(m.size);
   std::vector<Descriptor> sockets(count);
   std::vector<std::string> listens(count);
+  bool strangers = false;
   for (int missing = m.size - 1; missing > 0;) {
     Descriptor socket = accept_from(listener, std::min(kLookMs, milliseconds_until(until)));
     const std::string lost = m.lost ? m.lost() : std::string();
@@ -134,12 +137,17 @@ std::vector<Descriptor> gather_ranks(const RankMeeting& m, std::span<const std::
       throw Error(ErrorCode::kEnvironment,
                   std::to_string(missing) + " of " + std::to_string(m.size) +
                       " ranks did not come within " + patience(m) + ", the first of them rank " +
-                      std::to_string(found - sockets.begin()));
+                      std::to_string(found - sockets.begin()) +
+                      (strangers ? "; ranks of another job came: " + std::string(kOneJob) : ""));
     }
     std::string text;
     Hello hello;
-    if (!socket || !receive_text(socket, text, answer_time(until)) || !hello.read(text, m.token))
+    if (!socket || !receive_text(socket, text, answer_time(until))) continue;
+    if (!hello.read(text, m.token)) {
+      // A rank of another job, whose ports overlap with these, looks on at once.
+      strangers |= text.starts_with(kHello) && send_text(socket, kOtherJob, answer_time(until));
       continue;
+    }
     const std::string wrong = refusal(m, hello, sockets);
     if (!send_text(socket, wrong.empty() ? kHello : wrong, answer_time(until))) continue;
     if (!wrong.empty()) throw Error(ErrorCode::kUsage, wrong);
@@ -160,6 +168,7 @@ std::vector<Descriptor> gather_ranks(const RankMeeting& m, std::span<const std::
 /// The others: connects to rank 0, which may not be there yet.
 Descriptor find_first(const RankMeeting& m, std::span<const std::string> addresses,
                       Clock::time_point until, RankListener& own) {
+  std::string other;
   while (Clock::now() < until) {
     for (const std::string& address : addresses) {
       Descriptor socket = connect_to(address, answer_time(until));
@@ -172,6 +181,10 @@ Descriptor find_first(const RankMeeting& m, std::span<const std::string> address
       std::string answer;
       if (!send_text(socket, own_hello(m, own.address).text(), answer_time(until))) continue;
       if (!receive_text(socket, answer, answer_time(until))) continue;  // it serves something else
+      if (answer == kOtherJob) {
+        other = "; rank 0 of another job answers at " + address + ": " + kOneJob;
+        continue;
+      }
       if (answer != kHello) throw Error(ErrorCode::kUsage, answer);
       return socket;
     }
@@ -179,7 +192,7 @@ Descriptor find_first(const RankMeeting& m, std::span<const std::string> address
   }
   throw Error(ErrorCode::kEnvironment, "rank " + std::to_string(m.rank) +
                                            " has not found rank 0 at " + m.addresses.front() +
-                                           " within " + patience(m));
+                                           " within " + patience(m) + other);
 }
 
 std::vector<Descriptor> join_ranks(const RankMeeting& m, std::span<const std::string> addresses,

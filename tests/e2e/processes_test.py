@@ -206,6 +206,43 @@ class Processes(Case):
                 self.assertIn(f"{name} started 2 ranks and --layout dp=3,tp=1,pp=1,cp=1 has 3",
                               first.stderr)
 
+    def begin_rank(self, variables, *arguments):
+        run = subprocess.Popen([self.program, *map(str, arguments)], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, env={**os.environ, **variables})
+        for end in (run.stderr.close, run.stdout.close, run.wait, run.kill):  # the last is called first
+            self.addCleanup(end)
+        return run
+
+    def test_jobs_whose_ports_overlap_do_not_join_each_other(self):
+        """All are "none" to torchrun, which gives a job no id of its own."""
+        port = min(free_port(), 60000)
+
+        def begin(job, rank):
+            return self.begin_rank({"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                                    "MASTER_PORT": str(port + 2 * job), "TORCHELASTIC_RUN_ID": "none"},
+                                   "train", self.alone, "--layout", "tp=2", "--steps", "1.0")
+        runs = [begin(0, 1), begin(1, 0)]
+        time.sleep(3)
+        self.assertEqual([run.poll() for run in runs], [None, None])  # each waits for its own
+        runs += [begin(0, 0), begin(1, 1)]
+        ended = [(*run.communicate(timeout=120), run.returncode) for run in runs]
+        self.assertEqual([code for _, _, code in ended], [0, 0, 0, 0], ended)
+        self.assertEqual(["identical" in out for out, _, _ in ended], [False, True, True, False])
+
+    def test_launchers_that_contradict_each_other_or_say_no_place_are_refused(self):
+        shell = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "20000"}
+        words = ["train", self.alone, "--layout", "dp=2", "--steps", "1.0"]
+        for launcher, rank, size in (("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+                                     ("srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+                                     ("an MPI launcher", "PMI_RANK", "PMI_SIZE")):
+            with self.subTest(launcher):
+                said = self.judged(2, *words, env={**os.environ, **shell, rank: "1", size: "2"}).stderr
+                self.assertIn(f"is RANK 0 of WORLD_SIZE 2, and {launcher} started it as {rank} 1 of {size} 2", said)
+        for rank in "01":
+            said = self.judged(4, *words, env={**os.environ, "PMI_RANK": rank, "PMI_SIZE": "2"}).stderr
+            self.assertIn(f"this MPI launcher (PMI_RANK {rank} of PMI_SIZE 2): use torchrun, srun or mpirun", said)
+        self.judged(0, "train", self.alone, "--steps", "1.0", env={**os.environ, "PMI_RANK": "0", "PMI_SIZE": "1"})
+
     @unittest.skipUnless(shutil.which("mpirun"), "mpirun is not installed")
     def test_mpirun(self):
         words = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", self.program, "train",

@@ -20,11 +20,11 @@ std::optional<LaunchedRank> rank_in(const Variables& variables) {
   });
 }
 
-std::string refusal_in(const Variables& variables) {
+std::string refusal_in(const Variables& variables, ErrorCode code = ErrorCode::kUsage) {
   try {
     rank_in(variables);
   } catch (const Error& e) {
-    CHECK(e.code() == ErrorCode::kUsage);
+    CHECK(e.code() == code);
     return e.what();
   }
   return "nothing was thrown";
@@ -59,7 +59,7 @@ TEST_CASE("each launcher's variables say which rank this is and where rank 0 lis
   CHECK(torchrun.local_size == 2);
   CHECK(torchrun.addresses.size() == 8);
   CHECK(torchrun.addresses.front() == "node1:29501");  // torchrun itself has MASTER_PORT
-  CHECK(torchrun.token == "abc");
+  CHECK(torchrun.token == "abc of port 29500");
 
   const auto mpirun = rank_in(kMpirun).value();
   CHECK(mpirun.launcher == "mpirun");
@@ -81,6 +81,42 @@ TEST_CASE("torchrun inside of srun or mpirun decides") {
   all.insert(kSrun.begin(), kSrun.end());
   all.insert(kMpirun.begin(), kMpirun.end());
   CHECK(rank_in(all)->launcher == "torchrun");
+}
+
+TEST_CASE("jobs of torchrun on one host, whose ids are all none, are told apart by their ports") {
+  const Variables job = with(kTorchrun, "TORCHELASTIC_RUN_ID", "none");
+  CHECK(rank_in(job)->token != rank_in(with(job, "MASTER_PORT", "29502"))->token);
+}
+
+TEST_CASE("RANK and WORLD_SIZE of a shell that a launcher does not mean are refused by both") {
+  Variables shell = kTorchrun;
+  shell.erase("TORCHELASTIC_RUN_ID");
+  for (const auto& [rank, size] :
+       {std::pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+        std::pair("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"), std::pair("PMI_RANK", "PMI_SIZE")}) {
+    const auto launched = [&](const char* own, const char* all) {
+      return with(with(shell, rank, own), size, all);
+    };
+    CHECK(rank_in(launched("3", "4"))->rank == 3);
+    CHECK(rank_in(launched("0", "1"))->rank == 3);  // one task, in which a shell counts
+    for (const auto& [own, all] : {std::pair("1", "4"), std::pair("3", "8")}) {
+      const std::string said = refusal_in(launched(own, all));
+      CHECK(said.find("RANK 3 of WORLD_SIZE 4") != std::string::npos);
+      CHECK(said.find(std::string(rank) + " " + own + " of " + size + " " + all) !=
+            std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a launcher that does not say where rank 0 is is refused by its variables") {
+  for (const Variables& variables :
+       {Variables{{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}}, Variables{{"PMIX_RANK", "1"}},
+        Variables{{"MV2_COMM_WORLD_RANK", "1"}, {"MV2_COMM_WORLD_SIZE", "4"}}}) {
+    const std::string said = refusal_in(variables, ErrorCode::kUnsupported);
+    CHECK(said.find(variables.begin()->first + " 1") != std::string::npos);
+  }
+  CHECK(!rank_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}));
+  CHECK(rank_in(with(kMpirun, "PMIX_RANK", "1"))->launcher == "mpirun");
 }
 
 TEST_CASE("one rank, or variables of a batch script alone, are no launch") {

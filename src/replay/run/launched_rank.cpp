@@ -1,6 +1,8 @@
 #include "src/replay/run/launched_rank.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <span>
 #include <utility>
 
 #include "src/base/build_info.h"
@@ -47,11 +49,14 @@ void listen_behind(LaunchedRank& out, const std::string& host, int64_t port) {
   if (out.addresses.empty()) throw Error(ErrorCode::kUsage, "MASTER_PORT is at most 65534");
 }
 
-/// MASTER_ADDR and MASTER_PORT, where they are given.
+/// MASTER_ADDR and MASTER_PORT, where they are given. The port tells jobs of one host apart, whose
+/// ports may overlap: torchrun's own id of a job is "none" unless it is given one.
 bool has_master(LaunchedRank& out, const Environment& environment) {
   const auto host = environment("MASTER_ADDR");
   if (!host || host->empty()) return false;
-  listen_behind(out, *host, number(environment, "MASTER_PORT"));
+  const int64_t port = number(environment, "MASTER_PORT");
+  listen_behind(out, *host, port);
+  out.token += " of port " + std::to_string(port);
   return true;
 }
 
@@ -116,6 +121,63 @@ LaunchedRank of_srun(const Environment& environment) {
   return out;
 }
 
+/// The variables by which a launcher counts its processes; `size` may be none.
+struct Count {
+  const char *launcher, *rank, *size;
+};
+
+constexpr Count kUsable[] = {{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                             {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
+constexpr Count kUnusable[] = {{"an MPI launcher", "PMI_RANK", "PMI_SIZE"},
+                               {"an MPI launcher", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
+                               {"an MPI launcher", "PMIX_RANK", ""}};
+
+/// "PMI_RANK 1 of PMI_SIZE 4"
+std::string counted_by(const Environment& environment, const Count& by) {
+  std::string out = std::string(by.rank) + " " + value(environment, by.rank);
+  if (environment(by.size))
+    out += std::string(" of ") + by.size + " " + value(environment, by.size);
+  return out;
+}
+
+/// RANK and WORLD_SIZE that torchrun has not set come from a shell, which every process of a
+/// launcher inherits: each would be the same rank. Errors: kUsage where the launcher counts
+/// otherwise.
+void check_same_count(const Environment& environment) {
+  if (environment("TORCHELASTIC_RUN_ID")) return;
+  const Count own{"", "RANK", "WORLD_SIZE"};
+  const auto differs = [&](const Count& by) {
+    if (!environment(by.rank) || !environment(by.size) || value(environment, by.size) == "1") {
+      return false;
+    }
+    return value(environment, by.rank) != value(environment, own.rank) ||
+           value(environment, by.size) != value(environment, own.size);
+  };
+  for (const auto launchers :
+       {std::span<const Count>(kUsable), std::span<const Count>(kUnusable)}) {
+    const auto other = std::ranges::find_if(launchers, differs);
+    if (other == launchers.end()) continue;
+    throw Error(ErrorCode::kUsage,
+                "this process is " + counted_by(environment, own) + ", and " + other->launcher +
+                    " started it as " + counted_by(environment, *other) +
+                    ": unset RANK and WORLD_SIZE, or set them to what the launcher says");
+  }
+}
+
+/// Errors: kUnsupported for a process of a launcher that does not say where rank 0 is: each would
+/// take itself for the only one.
+void refuse_unusable(const Environment& environment) {
+  for (const Count& by : kUnusable) {
+    if (!environment(by.rank) || value(environment, by.size) == "1") continue;
+    throw Error(ErrorCode::kUnsupported,
+                std::string("ranks cannot be started by this MPI launcher (") +
+                    counted_by(environment, by) +
+                    "): use torchrun, srun or mpirun of Open MPI, or give each process RANK, "
+                    "WORLD_SIZE, MASTER_ADDR and MASTER_PORT; for a run of one rank unset " +
+                    by.rank);
+  }
+}
+
 }  // namespace
 
 engine::RankMeeting LaunchedRank::meeting() const {
@@ -134,11 +196,14 @@ std::optional<LaunchedRank> launched_rank(const Environment& environment) {
   if (has("RLREPLAY_RANKS_ADDRESS")) {
     out = of_rlreplay(environment);
   } else if (has("RANK") && has("WORLD_SIZE")) {
+    check_same_count(environment);
     out = of_torchrun(environment);
   } else if (has("OMPI_COMM_WORLD_RANK")) {
     out = of_mpirun(environment);
   } else if (has("SLURM_PROCID") && has("SLURM_STEP_NUM_TASKS")) {
     out = of_srun(environment);
+  } else {
+    refuse_unusable(environment);
   }
   if (out && out->size == 1) out.reset();
   return out;

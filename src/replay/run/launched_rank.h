@@ -27,7 +27,8 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 
 /// The rank that the variables of torchrun, mpirun (Open MPI), srun or rlreplay itself name;
 /// nothing where none of them started more than one rank. Errors: kUsage for variables that do not
-/// go together, and where ranks on several machines are not told where rank 0 is.
+/// go together, and where ranks on several machines are not told where rank 0 is; kUnsupported for
+/// a process that another launcher of MPI started.
 [[nodiscard]] std::optional<LaunchedRank> launched_rank(const Environment& environment);
 
 /// Which rank this process was started as, by its own environment. Errors: as above.
