@@ -243,9 +243,10 @@ void report_unlisted(const std::string& path, const DumpReader& dump, VerifyRepo
     // A writer at work, or one that died, leaves its unfinished file behind: no finding.
     if (!dump.sealed() && file.ends_with(kTemporarySuffix)) continue;
     report.problems.push_back({Rule::kUnlisted, file, "",
-                               dump.sealed() ? "no record names this file"
-                                             : "no record acknowledges this file: its writer ended "
-                                               "before; a resumed one removes it"});
+                               dump.sealed() || !sound_unit_path(file)
+                                   ? "no record names this file"
+                                   : "no record acknowledges this file yet: its writer is at work "
+                                     "or died; a resumed one writes it anew"});
   }
 }
 

@@ -119,6 +119,18 @@ class Layouts(Case):
             journal = path / f"journal/{rank}.jsonl"
             lines = journal.read_text().splitlines(keepends=True)[:-1]
             journal.write_text("".join(lines if rank < 3 else lines[:-1]))
+        # Killed between a unit's name and its line: nobody was told of it, and nothing is damaged.
+        for depth in ([], ["--quick"], ["--deep"]):
+            report, = self.lines("verify", *depth, path, code=3)
+            self.assertEqual((report["verdict"], [p["code"] for p in report["problems"]]),
+                             ("UNFINISHED", ["unlisted"]))
+            self.assertFalse([text for text in report["not_checked"] if "events" in text])
+        said = self.judged(3, "verify", path).stdout
+        self.assertIn("rlreplay capture --resume goes on", said)
+        self.assertIn("no record acknowledges this file yet", said)
+        (path / "notes.txt").touch()
+        self.assertEqual(self.lines("verify", path, code=3)[0]["verdict"], "DAMAGED")
+        (path / "notes.txt").unlink()
         (path / "train/1-0/rank3.h5").unlink()
         self.assertEqual(self.closing("train", path)["steps"], 1)
         self.judged(0, "capture", "--resume", "--layout", "cp=2", "-o", path)
