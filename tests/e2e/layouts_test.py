@@ -158,7 +158,9 @@ class Layouts(Case):
     def test_the_matrix_of_one_step(self):
         result = self.judged(0, "layouts", self.alone, "--ranks", "2")
         self.assertIn("dp=1,tp=2,pp=1,cp=1", result.stdout)
-        self.assertTrue(result.stdout.endswith("5 layouts: all identical\n"), result.stdout)
+        self.assertTrue(result.stdout.endswith("7 layouts: all identical\n"), result.stdout)
+        for switched in ("dp=1,tp=2,pp=1,cp=1,sp=1", "dp=2,tp=1,pp=1,cp=1,zero=1"):
+            self.assertIn(switched, result.stdout)
         lines = self.lines("layouts", self.alone, "--try", "dp=2,tp=2;tp=8", "--step", "1.0")
         self.assertEqual([line["layout"] for line in lines],
                          ["dp=2,tp=2,pp=1,cp=1", "dp=1,tp=8,pp=1,cp=1"])

@@ -14,11 +14,32 @@
 
 namespace rlreplay::replay {
 
+namespace {
+
+/// The layout, and with it what may be on besides: sequence parallelism, moments cut over dp.
+std::vector<Layout> with_switches(const Layout& layout) {
+  std::vector<Layout> out{layout};
+  const auto add = [&](bool Layout::*on, int ranks) {
+    if (ranks == 1) return;
+    for (size_t i = 0, count = out.size(); i < count; ++i) {
+      out.push_back(out[i]);
+      out.back().*on = true;
+    }
+  };
+  add(&Layout::sp, layout.tp);
+  add(&Layout::zero, layout.dp);
+  return out;
+}
+
+}  // namespace
+
 std::vector<Layout> layouts_to_try(const std::string& text, const ModelConfig& model,
                                    int64_t ranks) {
   std::vector<Layout> out;
   for (int n = 1; text == "all" && n <= ranks; ++n) {
-    std::ranges::copy(engine::fitting_layouts(model, n), std::back_inserter(out));
+    for (const Layout& layout : engine::fitting_layouts(model, n)) {
+      std::ranges::copy(with_switches(layout), std::back_inserter(out));
+    }
   }
   for (size_t at = 0; text != "all" && at <= text.size();) {
     const size_t end = std::min(text.find(';', at), text.size());
@@ -121,16 +142,19 @@ std::string LayoutVerdict::whose() const {
   return out;
 }
 
+void check_has_state(const RecordedRun& record, const StepId& step) {
+  if (record.has_state(step)) return;
+  throw Error(ErrorCode::kIncomplete,
+              "the dump has no state before step " + step.name() +
+                  ": give --step one that has, or capture it with --weights all",
+              record.path());
+}
+
 bool try_layouts(const RecordedRun& record, const RunOptions& options, int64_t step,
                  std::span<const Layout> layouts, Machine& machine,
                  const std::function<void(const LayoutVerdict&)>& report) {
   const StepId& id = record.steps().at(static_cast<size_t>(step));
-  if (!record.has_state(id)) {
-    throw Error(ErrorCode::kIncomplete,
-                "the dump has no state before step " + id.name() +
-                    ": give --step one that has, or capture it with --weights all",
-                record.path());
-  }
+  check_has_state(record, id);
   const auto model = recorded_model(record);
   ReplayPlan plan;
   plan.steps = {step, step};

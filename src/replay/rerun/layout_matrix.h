@@ -42,6 +42,9 @@ struct LayoutVerdict {
   std::string whose() const;
 };
 
+/// Errors: kIncomplete where the record has no state before the step.
+void check_has_state(const RecordedRun& record, const StepId& step);
+
 /// Takes one recorded step, of those that `range` is of, from its recorded state in each layout,
 /// and tells each verdict as it comes. Returns whether all are identical. Errors: kIncomplete where
 /// the record has no state before the step.

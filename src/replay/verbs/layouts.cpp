@@ -6,9 +6,11 @@
 
 #include "src/base/error.h"
 #include "src/base/json_line.h"
+#include "src/base/number_text.h"
 #include "src/base/words.h"
 #include "src/events/name.h"
 #include "src/replay/exchange/any_dump.h"
+#include "src/replay/record/parse_step.h"
 #include "src/replay/rerun/layout_matrix.h"
 #include "src/replay/run/step_report.h"
 #include "src/replay/verbs/verb.h"
@@ -22,19 +24,37 @@ struct LayoutsArguments {
   bool json = false;
 };
 
-/// The step that is asked for, or the first that has its state.
+/// The place of the step that --step names. Errors: kUsage.
+int64_t named_step(const std::string& text, const RecordedRun& record) {
+  const std::vector<StepId>& steps = record.steps();
+  const auto named = parse_step(text);
+  const auto count = parse_number<int64_t>(text);
+  if (!named && (!count || *count < 0)) {
+    throw Error(ErrorCode::kUsage,
+                "--step names one step, as 3.0 or counted from 0, not \"" + text + "\"");
+  }
+  const int64_t place = named ? std::ranges::find(steps, *named) - steps.begin() : *count;
+  if (place < std::ssize(steps)) return place;
+  throw Error(ErrorCode::kUsage,
+              "--step: the dump has no step " + text + "; it has " + counted(steps.size(), "step") +
+                  ", " + steps.front().name() + " to " + steps.back().name(),
+              record.path());
+}
+
+/// The step that is asked for, or the first that has its state. Errors: kUsage; those of
+/// check_has_state.
 int64_t chosen_step(const LayoutsArguments& arguments, const RecordedRun& record) {
   const std::vector<StepId>& steps = record.steps();
   if (steps.empty()) throw Error(ErrorCode::kIncomplete, "the dump holds no steps", record.path());
   if (arguments.step.empty()) {
     const auto found =
         std::ranges::find_if(steps, [&](const StepId& id) { return record.has_state(id); });
-    return found == steps.end() ? 0 : found - steps.begin();
+    if (found == steps.end()) check_has_state(record, steps.front());
+    return found - steps.begin();
   }
-  const StepRange range = parse_steps(arguments.step, steps);
-  check_steps(range, steps.size(), record.path());
-  if (range.first != range.last) throw Error(ErrorCode::kUsage, "--step names one step");
-  return range.first;
+  const int64_t place = named_step(arguments.step, record);
+  check_has_state(record, steps[static_cast<size_t>(place)]);
+  return place;
 }
 
 std::string difference_json(const LayoutDifference& d) {
@@ -137,7 +157,8 @@ void add_layouts(CLI::App& program, VerbRun& chosen) {
       "layouts", "Take one recorded step again in every parallel layout and compare");
   verb->add_option("dump", arguments->dump, "dump that rlreplay captured")->required();
   verb->add_option("--try", arguments->layouts,
-                   "layouts, \"dp=2;tp=2,cp=2\"; all: every one that the model goes into");
+                   "layouts, \"dp=2;tp=2,cp=2\"; all: every one that the model goes into, with and "
+                   "without sp where tp is cut and zero where dp is");
   verb->add_option("--ranks", arguments->ranks, "with --try all: up to so many ranks (4)")
       ->check(CLI::Range(1, kMaxRanks));
   verb->add_option("--ranks-as", arguments->ranks_as, "what ranks are: threads or processes")
