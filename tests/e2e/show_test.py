@@ -85,6 +85,15 @@ class Events(Show):
             self.assertIn(said, self.said(self.dump, "--event", name, code=2))
         self.assertIn("there is no rank 3; there are 0",
                       self.said(self.dump, "--event", "0.0/clip/-/clip/norm", "--rank", "3", code=2))
+        ranks, _ = self.capture("ranks", *DEMO, "--steps", "1", "--record", "ops", "--layout", "dp=2")
+        for name in ("0.0/backward/0/down/dx", "0.0/clip/-/clip/norm"):
+            self.assertEqual(self.event(name, dump=ranks)["rank"], 0)
+            self.assertIn("no events of rank 1 are recorded of step 0.0; there are those of rank 0",
+                          self.said(ranks, "--event", name, "--rank", "1", code=2))
+            self.assertIn("there is no rank 2; there are 0..1",
+                          self.said(ranks, "--event", name, "--rank", "2", code=2))
+        self.assertNotIn("18446744073709551615",
+                         self.said(ranks, "--event", "0.0/clip/-/clip/norm", "--rank", "-1", code=2))
         slime = self.folder / "slime"
         self.run_program("export", self.bare, "--to", "slime", "-o", slime, "--groups", "0")
         self.assertIn("no events are recorded of step 0.0",

@@ -25,8 +25,10 @@ using engine::StepEvents;
 constexpr int64_t kRows = 8, kColumns = 3;  // of values for people
 constexpr int64_t kValues = 64;             // for machines
 
-/// The recorded events of one rank. Errors: kUsage where there are none.
-StepEvents events_of(const RecordedRun& run, const engine::StepEvent& at, int64_t rank) {
+/// The recorded events of one rank, the first that has some where none is named. Errors: kUsage
+/// where there are none.
+StepEvents events_of(const RecordedRun& run, const engine::StepEvent& at,
+                     std::optional<int64_t> rank) {
   const bool rollout = at.event.phase == engine::Phase::kRollout;
   const StepId step{at.rollout_id, at.step_id};
   const std::string group = rollout ? std::to_string(step.rollout) : step.group();
@@ -40,13 +42,23 @@ StepEvents events_of(const RecordedRun& run, const engine::StepEvent& at, int64_
   for (const format::UnitRecord* record : units) {
     ranks.insert(static_cast<uint64_t>(format::rank_of(record->path)));
   }
-  check_chosen("rank", {static_cast<uint64_t>(rank)}, ranks, run.path());
+  if (rank) check_chosen("rank", {static_cast<uint64_t>(*rank)}, ranks, run.path());
   const auto with_events = event_units(run.dump(), rollout ? "rollout" : "train", group);
-  if (const auto unit = with_events.find(rank); unit != with_events.end()) {
+  const auto unit = rank ? with_events.find(*rank) : with_events.begin();
+  if (unit != with_events.end()) {
     return read_events(run.dump(), unit->second, group, step.rollout, step.step);
   }
+  if (with_events.empty()) {
+    throw Error(ErrorCode::kUsage,
+                "no events are recorded of " + name + ": rlreplay capture --record ops keeps them",
+                run.path());
+  }
+  std::vector<std::string> there;
+  for (const auto& [other, held] : with_events) there.push_back(std::to_string(other));
   throw Error(ErrorCode::kUsage,
-              "no events are recorded of " + name + ": rlreplay capture --record ops keeps them",
+              "no events of rank " + std::to_string(*rank) + " are recorded of " + name +
+                  "; there are those of " + (there.size() == 1 ? "rank " : "ranks ") +
+                  joined(there, ", ") + ": a capture keeps those of all its ranks in rank 0's",
               run.path());
 }
 
@@ -240,7 +252,7 @@ engine::StepEvent asked_event(const RecordedRun& run, const EventQuestion& quest
 
 std::string show_event(const RecordedRun& run, const EventQuestion& question) {
   const engine::StepEvent at = asked_event(run, question);
-  const StepEvents events = events_of(run, at, question.rank.value_or(0));
+  const StepEvents events = events_of(run, at, question.rank);
   const View view = view_of(events, find(events, at, run), question, run);
   return question.json ? json(at, view) : text(at, view);
 }

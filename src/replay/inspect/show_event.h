@@ -11,7 +11,7 @@ namespace rlreplay::replay {
 /// One event of a step: `3.0/backward/1/down/dx`.
 struct EventQuestion {
   std::string event;
-  std::optional<int64_t> rank;     // 0 where absent
+  std::optional<int64_t> rank;     // the first that has events where absent
   std::optional<uint64_t> sample;  // of an event with a row a token: its rows alone
   bool json = false;
 };

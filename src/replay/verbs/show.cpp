@@ -144,7 +144,7 @@ void add_show(CLI::App& program, VerbRun& chosen) {
       ->check(not_negative());
   verb->add_option("--rollout", options.rollout, "the rollout of the sample or tensor");
   verb->add_option("--step", options.step, "what is recorded of a step, as 3.0");
-  verb->add_option("--rank", options.rank, "the rank whose part is shown");
+  verb->add_option("--rank", options.rank, "the rank whose part is shown")->check(not_negative());
   verb->add_option("--event", arguments->event,
                    "one event of a step, as 3.0/backward/1/down/dx (docs/events.md); with "
                    "--sample, its rows of that sample");
