@@ -11,9 +11,19 @@
 
 namespace rlreplay {
 
+namespace {
+
+/// Whether a terminal is one of mpirun's: it gives its processes one each for what they print, and
+/// a pipe for errors, whatever it writes to itself.
+bool is_of_mpirun() {
+  return std::getenv("OMPI_COMM_WORLD_RANK") != nullptr && ::isatty(STDERR_FILENO) == 0;
+}
+
+}  // namespace
+
 bool takes_colours(std::FILE* stream) {
   const char* refused = std::getenv("NO_COLOR");
-  if (refused != nullptr && *refused != '\0') return false;
+  if ((refused != nullptr && *refused != '\0') || is_of_mpirun()) return false;
   const char* terminal = std::getenv("TERM");
   return ::isatty(::fileno(stream)) != 0 && terminal != nullptr &&
          std::string_view(terminal) != "dumb";

@@ -244,6 +244,16 @@ class Processes(Case):
         self.judged(0, "train", self.alone, "--steps", "1.0", env={**os.environ, "PMI_RANK": "0", "PMI_SIZE": "1"})
 
     @unittest.skipUnless(shutil.which("mpirun"), "mpirun is not installed")
+    def test_no_colour_comes_through_mpirun(self):
+        """It gives a program a terminal to print to, and hands on through a pipe."""
+        words = ["train", self.alone, "--steps", "1.0"]
+        self.assertIn("\033[", self.terminal("stdout", *words))
+        result = subprocess.run(["mpirun", "--allow-run-as-root", "-n", "1", self.program, *words],
+                                capture_output=True, text=True, timeout=120, env={**os.environ, "TERM": "xterm"})
+        self.assertIn("step 1.0: identical", result.stdout)
+        self.assertNotIn("\033[", result.stdout)
+
+    @unittest.skipUnless(shutil.which("mpirun"), "mpirun is not installed")
     def test_mpirun(self):
         words = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", self.program, "train",
                  self.alone, "--layout", "dp=2", "--steps", "1.0"]
