@@ -1,9 +1,11 @@
 #include "src/base/interrupt.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
 
+#include <poll.h>
 #include <sys/signalfd.h>
 #include <time.h>
 
@@ -58,10 +60,24 @@ int Interrupt::take() const {
   return signal > 0 ? signal : 0;
 }
 
+bool Interrupt::comes_before(const Descriptor& done) const {
+  pollfd files[] = {{fd_.get(), POLLIN, 0}, {done.get(), POLLIN, 0}};
+  while (::poll(files, 2, -1) < 0) {
+    if (errno != EINTR) return false;
+  }
+  return files[1].revents == 0 && files[0].revents != 0;
+}
+
 void Interrupt::let_next_end() const {
   while (take() != 0) {
   }
   pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
+}
+
+bool interrupt_is_pending() {
+  sigset_t pending;
+  sigpending(&pending);
+  return std::ranges::any_of(kSignals, [&](int s) { return sigismember(&pending, s) == 1; });
 }
 
 void ignore_broken_pipes() { ::signal(SIGPIPE, SIG_IGN); }

@@ -151,6 +151,16 @@ void RankMesh::fail(const Error& error) {
   wake_io();
 }
 
+void RankMesh::tell_interrupt(std::function<bool()> came) {
+  const Lock lock(mutex_);
+  interrupted_ = std::move(came);
+}
+
+bool RankMesh::is_interrupted(int rank) const {
+  const Lock lock(mutex_);
+  return watch_.is_interrupted(rank);
+}
+
 int RankMesh::blamed() const {
   const Lock lock(mutex_);
   return failure_ ? failure_->blamed : -1;
@@ -334,12 +344,14 @@ void RankMesh::beat() {
   const bool paused = now - next_beat_ > kPause;
   next_beat_ = now + kBeat;
   const Lock lock(mutex_);
+  const bool news = !own_.interrupted && interrupted_ && interrupted_();
+  own_.interrupted |= news;
   watch_.beat();
   watch_.hear(rank_, own_);
   const SharedBytes own = packed(own_);
   for (size_t i = 0; i < peers_.size(); ++i) {
     if (paused) peers_[i].heard = now;
-    if (!peers_[i].is_open() || peers_[i].has_output()) continue;
+    if (!peers_[i].is_open() || (peers_[i].has_output() && !news)) continue;
     Frame frame{{.kind = FrameHeader::Kind::kState}, own};
     frame.header.size = own->size();
     on_its_way_[i] += sizeof frame.header + own->size();

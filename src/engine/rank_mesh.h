@@ -63,6 +63,10 @@ class RankMesh {
   void see_alive() const;
   /// Tells all ranks that this one has failed, unless another one had before.
   void fail(const Error& error);
+  /// `came`, asked with every beat: whether a signal ends this process. The others hear it.
+  void tell_interrupt(std::function<bool()> came);
+  /// Whether a rank was heard to say so.
+  [[nodiscard]] bool is_interrupted(int rank) const;
   /// The rank that is at fault where a call has failed; -1 where none is named.
   int blamed() const;
 
@@ -118,6 +122,7 @@ class RankMesh {
   std::optional<Failure> failure_;
   std::optional<Clock::time_point> leave_by_;
   RankState own_;
+  std::function<bool()> interrupted_;
   RankWatch watch_;
   std::map<std::tuple<int, RankGroup, RankCall::Kind>, std::deque<Arrived>> inboxes_;
   std::vector<std::pair<int, Frame>> queued_;

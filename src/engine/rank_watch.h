@@ -15,6 +15,7 @@ struct RankState {
   uint64_t sent = 0, received = 0;
   int waits_for = -1;  // -1: it computes
   RankCall call;
+  bool interrupted = false;  // a signal has come that ends its process
 };
 
 /// "rank 0 (tp 0) waits in tp gather for rank 1 (tp 1)".
@@ -31,6 +32,10 @@ class RankWatch {
   /// No more comes from it.
   void end(int rank) { at(rank).ended = true; }
   [[nodiscard]] bool has_ended(int rank) const { return heard_[static_cast<size_t>(rank)].ended; }
+
+  [[nodiscard]] bool is_interrupted(int rank) const {
+    return heard_[static_cast<size_t>(rank)].state.interrupted;
+  }
 
   /// What the first few others wait for, each behind "; ".
   std::string others(const Layout& layout, int blamed) const;

@@ -243,6 +243,26 @@ class Processes(Case):
             self.assertIn(f"this MPI launcher (PMI_RANK {rank} of PMI_SIZE 2): use torchrun, srun or mpirun", said)
         self.judged(0, "train", self.alone, "--steps", "1.0", env={**os.environ, "PMI_RANK": "0", "PMI_SIZE": "1"})
 
+    def test_no_rank_ends_before_rank_0_has_stored_what_it_has_shown(self):
+        """A launcher would kill rank 0 then. Its storing is made long by a stop."""
+        path, port = self.folder / "stored", free_port()
+        runs = [self.begin_rank({"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                                 "MASTER_PORT": str(port)}, "capture", *LONG, "--layout", "dp=2", "-o", path)
+                for rank in range(2)]
+        wait_for(lambda: (path / "train").exists() or runs[0].poll() is not None)
+        runs[0].send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        runs[1].send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        runs[0].send_signal(signal.SIGSTOP)
+        time.sleep(2)
+        self.assertIsNone(runs[1].poll())
+        runs[0].send_signal(signal.SIGCONT)
+        said = [run.communicate(timeout=60)[1] for run in runs]
+        self.assertEqual([run.returncode for run in runs], [130, 130], said)
+        self.assertIn(": interrupted; everything up to ", said[0])
+        self.assertEqual(said[1], "")
+
     @unittest.skipUnless(shutil.which("mpirun"), "mpirun is not installed")
     def test_no_colour_comes_through_mpirun(self):
         """It gives a program a terminal to print to, and hands on through a pipe."""

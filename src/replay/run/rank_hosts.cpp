@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "src/base/error.h"
+#include "src/base/interrupt.h"
 #include "src/base/number_text.h"
 #include "src/base/process.h"
 #include "src/base/terminal.h"
@@ -200,6 +201,7 @@ std::shared_ptr<engine::RankMesh> LaunchedRanks::start(const Layout& layout) {
   check_layout(layout);
   if (!mesh_) {
     mesh_ = std::make_shared<engine::RankMesh>(0, engine::meet(self_.meeting()), silence_);
+    mesh_->tell_interrupt(interrupt_is_pending);
   }
   mesh_->begin(layout, silence_);
   return mesh_;

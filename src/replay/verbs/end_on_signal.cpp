@@ -1,6 +1,5 @@
 #include "src/replay/verbs/end_on_signal.h"
 
-#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <utility>
@@ -16,15 +15,6 @@
 
 namespace rlreplay::replay {
 namespace {
-
-/// Waits for either file; whether it was `signal`.
-bool signalled(int signal, int done) {
-  pollfd files[] = {{signal, POLLIN, 0}, {done, POLLIN, 0}};
-  while (::poll(files, 2, -1) < 0) {
-    if (errno != EINTR) return false;
-  }
-  return files[1].revents == 0 && files[0].revents != 0;
-}
 
 /// Whether what made a launcher send the signal ends the work itself, shortly.
 bool reason_comes(int done) {
@@ -45,7 +35,7 @@ EndOnSignal::~EndOnSignal() {
 }
 
 void EndOnSignal::wait(bool json) {
-  if (!signalled(interrupt_.fd(), done_.get()) || reason_comes(done_.get())) return;
+  if (!interrupt_.comes_before(done_) || reason_comes(done_.get())) return;
   mutex_.lock();  // for good: whoever would end an act waits for the program's end
   if (before_) interrupt_.let_next_end();  // an act may take long; undoing must come to its end
   const int code = report_error("rlreplay", json, last_words());
