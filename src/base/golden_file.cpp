@@ -11,6 +11,7 @@
 #include "src/base/input_file.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/base/natural_order.h"
 #include "src/base/number_text.h"
 #include "src/base/same_value.h"
 #include "src/base/text_table.h"
@@ -274,6 +275,7 @@ std::vector<GoldenDifference> compare_golden(const GoldenEntries& recorded,
       ++a, ++b;
     }
   }
+  std::ranges::sort(out, natural_less, &GoldenDifference::key);
   return out;
 }
 

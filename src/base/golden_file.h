@@ -64,7 +64,7 @@ struct GoldenDifference {
   std::optional<int64_t> ulps;  // from recorded to now, of two floats of one type
 };
 
-/// All differences by ascending key; empty: the check passes.
+/// All differences by ascending key, step 2 before step 10; empty: the check passes.
 [[nodiscard]] std::vector<GoldenDifference> compare_golden(const GoldenEntries& recorded,
                                                            const GoldenEntries& now);
 

@@ -4,9 +4,11 @@
 #include <iterator>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "src/base/error.h"
 #include "src/base/golden_file.h"
+#include "src/base/natural_order.h"
 #include "tests/temporary_folder.h"
 
 using namespace rlreplay;
@@ -102,6 +104,22 @@ TEST_CASE("a comparison names what differs, is new and is gone") {
   CHECK(to_string(differences) ==
         "a: 1 recorded, not given now\nb: 2 recorded, 3 now\nc: not recorded, 0 now\n");
   CHECK(to_string(differences, 1) == "a: 1 recorded, not given now\nand 2 more\n");
+}
+
+TEST_CASE("what differs is in the order of the steps") {
+  const GoldenEntries none, some{{"step 10.2 a", "1"}, {"step 2.10 a", "1"}, {"step 2.9 a", "1"}};
+  CHECK(to_string(compare_golden(none, some), 2) ==
+        "step 2.9 a: not recorded, 1 now\nstep 2.10 a: not recorded, 1 now\nand 1 more\n");
+  const std::vector<std::string> ordered = {"",     "a",     "a 1", "a 01", "a 2",
+                                            "a 10", "a 10b", "a b", "b"};
+  for (size_t i = 0; i < ordered.size(); ++i) {
+    for (size_t j = 0; j < ordered.size(); ++j) {
+      const bool zeros = ordered[i] == "a 1" || ordered[i] == "a 01";
+      if (zeros && (ordered[j] == "a 1" || ordered[j] == "a 01")) continue;
+      CHECK(natural_less(ordered[i], ordered[j]) == (i < j));
+    }
+  }
+  CHECK(natural_less("a 1", "a 01") != natural_less("a 01", "a 1"));
 }
 
 TEST_CASE("floats of one type are compared in ulps") {

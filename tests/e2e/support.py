@@ -18,6 +18,7 @@ FULL = os.environ.get("RLREPLAY_FULL") == "1"
 CLOSING = ("rlreplay.replay/1", "rlreplay.rollout.replay/1")
 SEED = int(os.environ.get("RLREPLAY_SEED", random.randrange(1 << 30)))
 STAGED = ".rlreplay-new"  # beside a name, what is to take it
+os.environ.pop("CI", None)  # where it is set no golden file is written: who tests that sets it
 
 
 def files(path):

@@ -59,17 +59,18 @@ CommitRun run_there(const std::vector<Tolerance>& tolerances, const CommitRecipe
                     const std::string& folder) {
   CommitRun out;
   for (int i = 0; i < 2; ++i) {
-    auto [run, dump] = run_command(recipe.run, recipe.time_limit, folder);
+    CommandRun ran = run_command(recipe.run, recipe.time_limit, folder);
+    const measure::Measurement& run = ran.measurement;
     if (run.kind != measure::RunKind::kRan) return {{}, "its run: " + run.problem};
-    if (run.evidence == measure::Evidence::kExitCode) return {{}, "its run: it left no values"};
-    if (has_failed(run)) {
-      return {{}, "its run: it failed with exit code " + std::to_string(run.exit_code)};
+    if (run.evidence == measure::Evidence::kExitCode) {
+      return {{}, "its run: it left no values, and " + ran.ended};
     }
+    if (has_failed(run)) return {{}, "its run: it failed: it " + ran.ended};
     GoldenEntries values = values_of(run);
     if (out.values && !agree(tolerances, *out.values, values))
       return {{}, "its runs do not repeat"};
     out.values = std::move(values);
-    out.dump = std::move(dump);
+    out.dump = std::move(ran.dump);
   }
   return out;
 }

@@ -112,6 +112,16 @@ std::string gitlab_of(std::span<const Said> said) {
   return json_list(not_fine(said), gitlab_issue) + "\n";
 }
 
+std::string without_commands(std::string text) {
+  for (const std::string_view mark : {"::", "##["}) {
+    for (size_t at = 0; (at = text.find(mark, at)) != text.npos;) {
+      at += mark.size() - 1;
+      text.insert(at, " ");
+    }
+  }
+  return text;
+}
+
 std::string github_of(std::span<const Said> said) {
   std::vector<Said> worst = not_fine(said);
   std::ranges::stable_sort(worst, std::greater{}, [](const Said& s) {
@@ -120,7 +130,8 @@ std::string github_of(std::span<const Said> said) {
   std::string out;
   for (const Said& s : std::span(worst).first(std::min(worst.size(), kMostAnnotations))) {
     out += std::string("::") + level_word(s.level) + " file=" + command_text(s.path, true) +
-           ",title=" + command_text(s.outcome, true) + "::" + command_text(s.text, false) + "\n";
+           ",title=" + command_text(s.outcome, true) +
+           "::" + command_text(without_commands(s.text), false) + "\n";
   }
   return out;
 }

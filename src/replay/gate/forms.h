@@ -30,6 +30,9 @@ struct Said {
 /// GitHub shows no more annotations of a step.
 inline constexpr size_t kMostAnnotations = 10;
 
+/// A text in which no line is a workflow command of GitHub, whatever a key or a path has.
+[[nodiscard]] std::string without_commands(std::string text);
+
 /// GitHub's workflow commands: the worst files, errors before warnings, most differences first.
 [[nodiscard]] std::string github_of(std::span<const Said> said);
 

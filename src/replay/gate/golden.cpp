@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "src/base/natural_order.h"
+
 namespace rlreplay::gate {
 namespace {
 
@@ -71,10 +73,11 @@ std::string about(const Golden& golden, const std::string& name) {
 std::string emptiness_of(const GoldenEntries& values) {
   if (values.empty()) return "it holds no value";
   bool gradients = false, gradient = false, number = false, nonzero = false;
+  const std::string* bad = nullptr;  // the first step's
   for (const auto& [key, value] : values) {
     const std::optional<double> x = golden_number(value);
     if (value == "nan" || value == "nanf" || (x && !std::isfinite(*x))) {
-      return key + " is " + value + ", and no finite number";
+      if (bad == nullptr || natural_less(key, *bad)) bad = &key;
     }
     number = number || x;
     nonzero = nonzero || !x || *x != 0;
@@ -82,6 +85,7 @@ std::string emptiness_of(const GoldenEntries& values) {
     gradients = true;
     gradient = gradient || *x != 0;
   }
+  if (bad != nullptr) return *bad + " is " + values.at(*bad) + ", and no finite number";
   if (gradients && !gradient) {
     return "no step has a gradient, so that hardly any change could be seen: take more samples or "
            "steps, or a reward that differs within a group";

@@ -15,6 +15,7 @@ namespace rlreplay::gate {
 namespace {
 
 constexpr const char* kPending = "rlreplay/pending/";
+constexpr const char* kLogs = "rlreplay/logs/";
 constexpr const char* kReplaces = "replaces";  // of a candidate: digest_of its golden file
 
 /// The folder of git of the checkout that a file lies in; empty: it lies in none.
@@ -47,15 +48,23 @@ fs::path users_folder() {
   return {};
 }
 
-/// The path of pending_path(); empty where the user has no place for it, and so no candidate.
-std::string find_pending(const std::string& path) {
+/// Where something of a golden file lies outside of the tree; empty where the user has no place for
+/// it, and so nothing is there.
+std::string find_kept(const char* kind, const std::string& path) {
   const fs::path file = fs::weakly_canonical(path);
   const fs::path git = git_folder(file);
   const fs::path base = git.empty() ? users_folder() : git;
   if (base.empty()) return {};
   const std::string name = file.filename().string();
   const std::string folder = hash_of(file.parent_path().string()).hex().substr(0, 16);
-  return (base / kPending / folder / name).string();
+  return (base / kind / folder / name).string();
+}
+
+std::string find_pending(const std::string& path) { return find_kept(kPending, path); }
+
+std::string find_log(const std::string& path) {
+  const std::string out = find_kept(kLogs, path);
+  return out.empty() ? out : fs::path(out).replace_extension("log").string();
 }
 
 std::string digest_of(const Golden& golden) { return hash_of(golden_text(file_of(golden))).hex(); }
@@ -87,6 +96,21 @@ void drop_candidate(const std::string& path) {
   std::error_code failed;
   if (!candidate.empty()) fs::remove(candidate, failed);
   if (failed) throw Error(ErrorCode::kEnvironment, failed.message(), candidate);
+}
+
+std::string keep_log(const std::string& path, const std::string& log) {
+  const std::string to = in_ci() ? "" : find_log(path);
+  if (to.empty()) return "";
+  std::error_code failed;
+  fs::create_directories(fs::path(to).parent_path(), failed);
+  if (!failed) fs::copy_file(log, to, fs::copy_options::overwrite_existing, failed);
+  return failed ? "" : to;
+}
+
+void drop_log(const std::string& path) {
+  const std::string log = in_ci() ? "" : find_log(path);
+  std::error_code ignored;
+  if (!log.empty()) fs::remove(log, ignored);
 }
 
 Pending pending(const std::string& path) {

@@ -1,11 +1,12 @@
 #include "src/replay/gate/place.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 
-#include "src/base/error.h"
 #include "src/replay/gate/environment.h"
 
 namespace fs = std::filesystem;
@@ -15,19 +16,83 @@ namespace {
 
 constexpr std::string_view kEnding = ".txt", kTitle = "# rlreplay golden ";
 
-void add_folder(const std::string& folder, std::vector<std::string>& files,
-                std::vector<std::string>* others) {
+/// What a golden file's lines begin with and hardly any other text's.
+constexpr std::array<std::string_view, 7> kLines = {
+    "about class ",           "about commit ",     "about program ",           "about contract ",
+    "environment processor ", "environment libc ", "environment architecture "};
+
+/// The first 16 KiB of a file; nothing where it cannot be read.
+std::optional<std::string> head_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file.is_open()) return std::nullopt;
+  std::string head(size_t{1} << 14, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  if (file.bad()) return std::nullopt;
+  head.resize(static_cast<size_t>(file.gcount()));
+  return head;
+}
+
+bool has_lines(const std::string& head) {
+  const std::string lines = '\n' + head;
+  return std::ranges::any_of(kLines, [&](std::string_view line) {
+    return lines.find('\n' + std::string(line)) != lines.npos;
+  });
+}
+
+/// Whether a text file without a golden one's first line was one before.
+bool is_damaged(const std::string& path) {
+  constexpr std::string_view kBlank(" \t\r\n\0", 5);
+  std::error_code absent;
+  const bool has_class = fs::path(path).filename().string().find('@') != std::string::npos;
+  if (has_class || !fs::is_regular_file(path, absent)) return true;
+  const std::optional<std::string> head = head_of(path);
+  return !head || head->find_first_not_of(kBlank) == head->npos || kTitle.starts_with(*head) ||
+         head->find("rlreplay golden ") != head->npos || has_lines(*head);
+}
+
+/// Adds what a folder and those in it hold. One that cannot be read hides no other.
+void add_folder(const std::string& folder, FoundFiles& found) {
   std::error_code failed;
-  fs::recursive_directory_iterator entry(folder, failed), end;
+  fs::directory_iterator entry(folder, failed), end;
   for (; !failed && entry != end; entry.increment(failed)) {
-    if (entry->path().extension() != kEnding || entry->is_directory()) continue;
-    if (is_golden_file(entry->path().string())) {
-      files.push_back(entry->path().string());
-    } else if (others != nullptr) {
-      others->push_back(entry->path().string());
+    const std::string path = entry->path().string();
+    std::error_code absent;
+    if (entry->is_directory(absent)) {
+      if (!entry->is_symlink(absent)) add_folder(path, found);
+    } else if (entry->path().extension() == kEnding) {
+      auto& of = is_golden_file(path) ? found.files
+                 : is_damaged(path)   ? found.damaged
+                                      : found.others;
+      of.push_back(path);
     }
   }
-  if (failed) throw Error(ErrorCode::kEnvironment, failed.message(), folder);
+  if (failed) {
+    found.unread.emplace_back(ErrorCode::kEnvironment,
+                              "the folder cannot be read: " + failed.message(), folder);
+  }
+}
+
+/// Adds what a path names.
+void add_path(const std::string& path, FoundFiles& found) {
+  std::error_code absent;
+  if (!fs::exists(path, absent)) {
+    found.unread.emplace_back(ErrorCode::kIncomplete, "there is no such golden file or folder",
+                              path);
+  } else if (!fs::is_directory(path, absent)) {
+    found.files.push_back(path);
+  } else {
+    const size_t before = found.files.size() + found.damaged.size() + found.unread.size();
+    add_folder(path, found);
+    if (found.files.size() + found.damaged.size() + found.unread.size() != before) return;
+    found.unread.emplace_back(ErrorCode::kIncomplete,
+                              "there is no golden file in it: rlreplay golden record writes one",
+                              path);
+  }
+}
+
+void sort_once(std::vector<std::string>& paths) {
+  std::ranges::sort(paths);
+  paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
 }
 
 /// The file of a test whose class stands first in `classes`; the others go to `instead`.
@@ -77,45 +142,29 @@ std::string path_of(const Key& key) {
   return key.test + (any ? "" : "@" + key.class_name) + std::string(kEnding);
 }
 
-std::vector<std::string> golden_files(const std::vector<std::string>& paths,
-                                      std::vector<std::string>* others) {
+bool was_golden_file(const std::string& path) {
+  std::error_code absent;
+  if (!fs::is_regular_file(path, absent)) return false;
+  return is_golden_file(path) || has_lines(head_of(path).value_or(""));
+}
+
+std::vector<std::string> FoundFiles::all() const {
   std::vector<std::string> out;
-  for (const std::string& path : paths) {
-    std::error_code absent;
-    if (!fs::exists(path, absent)) {
-      throw Error(ErrorCode::kIncomplete, "there is no such golden file or folder", path);
-    }
-    const size_t before = out.size();
-    if (fs::is_directory(path, absent)) {
-      add_folder(path, out, others);
-      if (out.size() == before) {
-        throw Error(ErrorCode::kIncomplete,
-                    "there is no golden file in it: rlreplay golden record writes one", path);
-      }
-    } else {
-      out.push_back(path);
-    }
-  }
-  std::ranges::sort(out);
-  out.erase(std::unique(out.begin(), out.end()), out.end());
+  std::ranges::merge(files, damaged, std::back_inserter(out));
   return out;
 }
 
-std::vector<std::string> damaged_golden_files(const std::vector<std::string>& others) {
-  const auto is_damaged = [](const std::string& path) {
-    const std::string name = fs::path(path).filename().string();
-    std::error_code absent;
-    if (name.find('@') != name.npos || !fs::is_regular_file(path, absent)) return true;
-    std::ifstream file(path, std::ios::binary);
-    std::string head(size_t{1} << 14, '\0');
-    file.read(head.data(), static_cast<std::streamsize>(head.size()));
-    head.resize(static_cast<size_t>(file.gcount()));
-    return head.find("rlreplay golden ") != head.npos ||
-           head.find("about contract ") != head.npos || (!head.empty() && kTitle.starts_with(head));
-  };
-  std::vector<std::string> out;
-  std::ranges::copy_if(others, std::back_inserter(out), is_damaged);
+FoundFiles find_golden_files(const std::vector<std::string>& paths) {
+  FoundFiles out;
+  for (const std::string& path : paths) add_path(path, out);
+  for (auto* of : {&out.files, &out.damaged, &out.others}) sort_once(*of);
   return out;
+}
+
+std::vector<std::string> golden_files(const std::vector<std::string>& paths) {
+  FoundFiles found = find_golden_files(paths);
+  if (!found.unread.empty()) throw found.unread.front();
+  return std::move(found.files);
 }
 
 std::vector<Choice> choose(const std::vector<std::string>& files,

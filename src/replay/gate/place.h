@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/error.h"
 #include "src/replay/gate/golden.h"
 
 namespace rlreplay::gate {
@@ -26,15 +27,27 @@ struct Key {
 /// Whether a file begins as a golden one.
 [[nodiscard]] bool is_golden_file(const std::string& path);
 
-/// The golden files that paths name: themselves, or what a folder and those in it hold, by path.
-/// Other text files in a folder are left out, and named in `others`.
-/// Errors: kIncomplete for a path where nothing is, and for a folder without a golden file.
-[[nodiscard]] std::vector<std::string> golden_files(const std::vector<std::string>& paths,
-                                                    std::vector<std::string>* others = nullptr);
+/// What paths name: each itself, or what a folder and those in it hold. All of it by path.
+struct FoundFiles {
+  std::vector<std::string> files = {};    // given themselves, or with a golden file's first line
+  std::vector<std::string> damaged = {};  // of a folder: without that line, and once a golden file
+  std::vector<std::string> others = {};   // other text files of a folder
+  std::vector<Error> unread = {};         // paths where nothing is, folders that cannot be read
 
-/// Of the `others` of golden_files() those that were golden files: their name has a class, or
-/// something of one is left in them, or they are no files at all (a pipe, a link to nothing).
-[[nodiscard]] std::vector<std::string> damaged_golden_files(const std::vector<std::string>& others);
+  std::vector<std::string> all() const;  // files and damaged ones
+};
+
+/// Looks at all that paths name. A file without the first line was a golden one where its name has
+/// a class, something of one is left in it or nothing at all, where it cannot be read, and where it
+/// is no file (a pipe, a link to nothing).
+[[nodiscard]] FoundFiles find_golden_files(const std::vector<std::string>& paths);
+
+/// The golden files that paths name, by path; damaged ones are left out.
+/// Errors: kIncomplete for a path where nothing is, and for a folder without a golden file.
+[[nodiscard]] std::vector<std::string> golden_files(const std::vector<std::string>& paths);
+
+/// Whether a file is a golden one, or has lines of one without the first.
+[[nodiscard]] bool was_golden_file(const std::string& path);
 
 /// The file that counts for a test here.
 struct Choice {

@@ -14,9 +14,15 @@ namespace rlreplay::gate {
 struct Checkout {
   std::string commit;   // its hash; empty: there is none yet
   std::string changed;  // a tracked file that is not as committed, golden files apart; empty: none
+  std::string unknown;  // code that git neither tracks nor ignores, which the run may use; likewise
 };
 
 /// The checkout that a file lies in; nothing where it lies in none, or where there is no git.
-[[nodiscard]] std::optional<Checkout> find_checkout(const std::string& path);
+/// `commands`: what is run and how it is built; of none no code is unknown.
+[[nodiscard]] std::optional<Checkout> find_checkout(const std::string& path,
+                                                    const std::string& commands = {});
+
+/// "PATH is not as committed", "PATH is not in git"; empty: all is committed.
+[[nodiscard]] std::string uncommitted(const Checkout& checkout);
 
 }  // namespace rlreplay::gate

@@ -67,11 +67,16 @@ CommandRun run_command(const std::string& command, std::chrono::milliseconds tim
   if (!in.empty()) clear_git_variables(run);  // a checkout of its own
   ProcessLimits limits;
   limits.time = time_limit;
-  measure::Measurement out = measure::read_evidence(run_process(run, "", limits), output, false);
-  if (out.dump.empty()) return {std::move(out)};
-  if (out.content.empty()) out.content = replay::content_root(out.dump).hex();
-  LeftDump dump{out.dump, folder};
-  return {std::move(out), std::move(dump)};
+  const ProcessResult result = run_process(run, "", limits);
+  CommandRun out{measure::read_evidence(result, output, false)};
+  out.ended = result.describe();
+  out.log = run.log;
+  out.folder = folder;
+  measure::Measurement& left = out.measurement;
+  if (left.dump.empty()) return out;
+  if (left.content.empty()) left.content = replay::content_root(left.dump).hex();
+  out.dump = {left.dump, folder};
+  return out;
 }
 
 }  // namespace rlreplay::gate

@@ -22,6 +22,9 @@ namespace rlreplay::gate {
 struct CommandRun {
   measure::Measurement measurement;
   LeftDump dump = {};
+  std::string ended = {};                              // "exited with code 3: LAST WORDS"
+  std::string log = {};                                // a file, all that it printed
+  std::shared_ptr<const TemporaryFolder> folder = {};  // where that lies
 };
 
 /// Runs a command of the shell in a folder, empty: the working one, with RLBISECT_OUT naming an

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "src/base/natural_order.h"
 #include "src/replay/gate/outcome.h"
 
 namespace rlreplay::gate {
@@ -79,6 +80,7 @@ SelfTest self_test(const Golden& golden) {
     if (passes(judge(golden, now).outcome, false)) out.unseen.push_back(key);
     now.values[key] = value;
   }
+  std::ranges::sort(out.unseen, natural_less);
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "src/base/error.h"
+#include "src/replay/gate/golden_lock.h"
 #include "src/replay/gate/pending.h"
 #include "src/replay/gate/place.h"
 #include "src/replay/verbs/golden_parts.h"
@@ -11,7 +12,7 @@ void check_may_write() {
   if (!gate::in_ci()) return;
   throw Error(
       ErrorCode::kUsage,
-      "nothing is accepted where CI is set: review on your own machine, and commit the file");
+      "no golden file is written where CI is set: do it on your own machine, and commit the file");
 }
 
 void check_reason(const std::string& reason, const std::string& path) {
@@ -49,6 +50,7 @@ int golden_accept(const GoldenArguments& arguments) {
   const std::vector<std::string> files = pending_of(arguments.paths);
   check_may_write();
   check_reason(arguments.reason);
+  const gate::GoldenLock lock(files);
   std::vector<gate::Golden> candidates;  // all of them are read before the first is accepted
   for (const std::string& path : files) candidates.push_back(gate::read_candidate(path));
   for (size_t i = 0; i < files.size(); ++i) {
@@ -58,6 +60,7 @@ int golden_accept(const GoldenArguments& arguments) {
 }
 
 int golden_reject(const GoldenArguments& arguments) {
+  check_may_write();
   for (const std::string& path : pending_of(arguments.paths)) reject_candidate(path);
   return 0;
 }

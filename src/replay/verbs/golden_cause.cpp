@@ -92,6 +92,11 @@ FoundCause find_cause(const gate::Golden& golden, const GoldenArguments& argumen
     out.attribution = old.values
                           ? gate::attribute(golden, now.values, *old.values)
                           : gate::Attribution{gate::AttributedTo::kNotAttributed, old.problem};
+    if (out.attribution->cause != gate::AttributedTo::kEnvironment) {
+      const auto checkout = gate::find_checkout(path, command_of(golden, arguments, path) + build);
+      const std::string apart = checkout ? gate::uncommitted(*checkout) : "";
+      if (!apart.empty()) out.attribution->reason += "; here " + apart;
+    }
   }
   if (now.dump.path.empty()) return out;
   out.begins = begins_after(golden, now.dump.path);

@@ -19,8 +19,9 @@ namespace {
 constexpr size_t kShownCheck = 5;
 
 void print(const GoldenArguments& arguments, const Checked& c, bool passes) {
-  std::cout << (arguments.json ? checked_json(c, passes) + '\n'
-                               : checked_text(c, arguments.all ? SIZE_MAX : kShownCheck));
+  const std::string text = arguments.json ? checked_json(c, passes) + '\n'
+                                          : checked_text(c, arguments.all ? SIZE_MAX : kShownCheck);
+  std::cout << (arguments.github ? gate::without_commands(text) : text);
 }
 
 /// What the run gives now, as the golden file it would be.
@@ -30,9 +31,8 @@ void keep_candidate(const GoldenArguments& arguments, const std::optional<RunOpt
   if (options) candidate.options = golden_options(*options);
   const std::string recorded = gate::about(checked.golden, "run");
   candidate.about = about_now(recorded.empty() || arguments.run.empty() ? recorded : arguments.run,
-                              checked.path, gate::key_of(checked.path).class_name, true);
-  const std::string build = gate::about(checked.golden, "build");
-  if (!build.empty()) candidate.about["build"] = build;
+                              gate::about(checked.golden, "build"), checked.path,
+                              gate::key_of(checked.path).class_name, true);
   if (!checked.cause.begins.empty()) candidate.about["begins"] = checked.cause.begins;
   candidate.quarantine.reset();  // who accepts new bits has no mismatch left to excuse
   candidate.environment = std::move(now.environment);
@@ -64,7 +64,10 @@ Checked check_one(const GoldenArguments& arguments, const std::string& path) {
   out.judgement = gate::judge(out.golden, now);
   if (!out.judgement.differences.empty() && now.problem.empty()) {
     // What differs is looked at twice: a run that does not repeat itself is another finding.
-    now.again = observe(out.golden, options, arguments, path, false).values;
+    gate::Observation again = observe_now(out, options, arguments);
+    if (!again.problem.empty())
+      now.problem = "run again, to see whether it repeats: " + again.problem;
+    now.again = std::move(again.values);
     out.judgement = gate::judge(out.golden, now);
   }
   if (out.judgement.outcome == gate::Outcome::kNotJudged)
@@ -85,16 +88,21 @@ Checked check_one(const GoldenArguments& arguments, const std::string& path) {
   return out;
 }
 
+/// What is said of a path that cannot be judged.
+Checked not_judged(const std::string& path, const Error& error) {
+  Checked out{path};
+  out.judgement.reason = reason_at(path, error);
+  out.code = exit_code(error.code());
+  return out;
+}
+
 /// check_one(), but an error becomes the file's own finding and does not hide those of others.
 Checked check_among(const GoldenArguments& arguments, const std::string& path) {
   try {
     return check_one(arguments, path);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kInterrupted) throw;
-    Checked out{path};
-    out.judgement.reason = error.what();
-    out.code = exit_code(error.code());
-    return out;
+    return not_judged(path, error);
   }
 }
 
@@ -129,6 +137,53 @@ int print_config(const GoldenArguments& arguments) {
   return 0;
 }
 
+/// What comes of the files that were judged so far.
+struct Tally {
+  int code = 0;
+  size_t red = 0;
+  std::vector<gate::Said> said = {};
+};
+
+/// Says what a file's check found, and counts it. Returns whether it passes.
+bool say(const GoldenArguments& arguments, const Checked& c, Tally& tally) {
+  const gate::Outcome outcome = c.judgement.outcome;
+  const bool passes = gate::passes(outcome, arguments.strict) ||
+                      gate::excused(outcome, c.golden.quarantine, gate::today());
+  print(arguments, c, passes);
+  tally.said.push_back(said_of(c, passes));
+  if (passes) return true;
+  ++tally.red;
+  if (!arguments.on_fail.empty() && !c.judgement.differences.empty()) {
+    std::cout << search_text(c.golden, arguments, c.path) << std::flush;
+  }
+  tally.code = c.code == 0 ? 1 : tally.code == 0 ? c.code : tally.code;
+  return false;
+}
+
+/// Checks the one file that was asked for. What cannot be judged is an error, and is in the
+/// reports.
+int check_alone(const GoldenArguments& arguments, ReportFiles& reports) {
+  const std::string path = arguments.file();
+  Tally tally;
+  std::string compare;
+  try {
+    const std::vector<std::string> files = gate::golden_files(arguments.paths);
+    const Checked c = check_one(arguments, files.front());
+    if (!say(arguments, c, tally) && !c.golden.options.empty() &&
+        !c.judgement.differences.empty()) {
+      compare = commands_to_compare(arguments, path);
+    }
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInterrupted) {
+      reports.write(std::vector{said_of(not_judged(path, error), false)});
+    }
+    throw;
+  }
+  reports.write(tally.said);
+  if (!arguments.json) std::cout << compare;
+  return tally.code;
+}
+
 void print_other_classes(const std::vector<gate::Choice>& choices) {
   for (const gate::Choice& choice : choices) {
     if (choice.path.empty()) continue;
@@ -147,45 +202,28 @@ int golden_check(const GoldenArguments& arguments) {
   }
   if (arguments.flags.print_config()) return print_config(arguments);
   if (arguments.self_test) return golden_self_test(arguments);
-  std::vector<std::string> others;
-  std::vector<std::string> files = gate::golden_files(arguments.paths, &others);
-  const bool one = files.size() == 1 && files == arguments.paths;
-  std::vector<gate::Choice> choices = {{files.front(), files.front()}};
-  std::ranges::move(gate::damaged_golden_files(others), std::back_inserter(files));
-  if (!one) choices = gate::choose(files, gate::classes_now(computing({})));
-  int code = 0;
-  size_t red = 0;
-  std::string compare;
   ReportFiles reports(arguments);
-  std::vector<gate::Said> said;
+  const gate::FoundFiles found = gate::find_golden_files(arguments.paths);
+  const bool is_file = found.files == arguments.paths;
+  const bool is_nothing = found.files.empty() && found.damaged.empty();
+  if (arguments.paths.size() == 1 && (is_file || is_nothing)) {
+    return check_alone(arguments, reports);
+  }
+  const auto choices = gate::choose(found.all(), gate::classes_now(computing({})));
+  Tally tally;
   for (const gate::Choice& choice : choices) {
-    const Checked c = choice.path.empty() ? absent_of(choice)
-                      : one               ? check_one(arguments, choice.path)
-                                          : check_among(arguments, choice.path);
-    const gate::Outcome outcome = c.judgement.outcome;
-    const bool passes = gate::passes(outcome, arguments.strict) ||
-                        gate::excused(outcome, c.golden.quarantine, gate::today());
-    print(arguments, c, passes);
-    said.push_back(said_of(c, passes));
-    if (passes) continue;
-    ++red;
-    if (!arguments.on_fail.empty() && !c.judgement.differences.empty()) {
-      std::cout << search_text(c.golden, arguments, c.path) << std::flush;
-    }
-    code = c.code == 0 ? 1 : code == 0 ? c.code : code;
-    if (one && !c.golden.options.empty() && !c.judgement.differences.empty()) {
-      compare = commands_to_compare(arguments, c.path);
-    }
+    (void)say(arguments,
+              choice.path.empty() ? absent_of(choice) : check_among(arguments, choice.path), tally);
   }
-  reports.write(said);
-  if (arguments.json) return code;
-  std::cout << compare;
-  if (!one) {
-    print_other_classes(choices);
-    std::cout << counted(choices.size(), "golden file") << ", " << red
-              << (red == 1 ? " does" : " do") << " not pass\n";
+  for (const Error& unread : found.unread) {
+    (void)say(arguments, not_judged(unread.where(), unread), tally);
   }
-  return code;
+  reports.write(tally.said);
+  if (arguments.json) return tally.code;
+  print_other_classes(choices);
+  std::cout << counted(tally.said.size(), "golden file") << ", " << tally.red
+            << (tally.red == 1 ? " does" : " do") << " not pass\n";
+  return tally.code;
 }
 
 }  // namespace rlreplay::replay

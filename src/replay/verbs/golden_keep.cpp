@@ -4,6 +4,7 @@
 
 #include "src/base/error.h"
 #include "src/replay/gate/environment.h"
+#include "src/replay/gate/golden_lock.h"
 #include "src/replay/gate/place.h"
 #include "src/replay/run/machine.h"
 #include "src/replay/verbs/golden_parts.h"
@@ -34,9 +35,15 @@ std::vector<GoldenEntries> runs_of(const gate::Golden& golden, const GoldenArgum
   return out;
 }
 
-void tighten(const GoldenArguments& arguments, const std::string& path, gate::Golden golden) {
+/// Returns whether the file has a tolerance. Errors: kIncomplete where it was changed meanwhile.
+bool tighten(const GoldenArguments& arguments, const std::string& path) {
+  const std::string state = gate::state_of(path);
+  gate::Golden golden = gate::read(path);
+  if (golden.tolerances.empty()) return false;
   const std::vector<gate::Tolerance> before = golden.tolerances;
   golden.tolerances = gate::tightened(before, runs_of(golden, arguments, path));
+  const gate::GoldenLock lock({path});
+  gate::check_unchanged(path, state);
   for (const gate::Tolerance& old : before) {
     const auto now = std::ranges::find(golden.tolerances, old.keys, &gate::Tolerance::keys);
     const bool gone = now == golden.tolerances.end();
@@ -45,6 +52,7 @@ void tighten(const GoldenArguments& arguments, const std::string& path, gate::Go
     std::cout << '\n';
   }
   if (golden.tolerances != before) gate::write(path, golden);
+  return true;
 }
 
 /// What the three options say.
@@ -71,10 +79,7 @@ int golden_tighten(const GoldenArguments& arguments) {
   const auto classes = gate::classes_now(computing({}));
   for (const auto& choice : gate::choose(files, classes)) {
     if (choice.path.empty()) continue;
-    gate::Golden golden = gate::read(choice.path);
-    if (golden.tolerances.empty()) continue;
-    tighten(arguments, choice.path, std::move(golden));
-    ++loose;
+    loose += tighten(arguments, choice.path) ? 1 : 0;
   }
   if (loose == 0) std::cout << "no golden file of this machine has a tolerance\n";
   return 0;
@@ -84,11 +89,13 @@ int golden_quarantine(const GoldenArguments& arguments) {
   const std::vector<std::string> files = gate::golden_files(arguments.paths);
   check_may_write();
   const std::optional<gate::Quarantine> quarantine = given_quarantine(arguments);
-  for (const std::string& path : files) {
-    gate::Golden golden = gate::read(path);
-    golden.quarantine = quarantine;
-    gate::write(path, golden);
-    std::cout << path << ": "
+  const gate::GoldenLock lock(files);
+  std::vector<gate::Golden> goldens;  // all of them are read before the first is written
+  for (const std::string& path : files) goldens.push_back(gate::read(path));
+  for (size_t i = 0; i < files.size(); ++i) {
+    goldens[i].quarantine = quarantine;
+    gate::write(files[i], goldens[i]);
+    std::cout << files[i] << ": "
               << (quarantine ? "in quarantine " + to_string(*quarantine) : "in no quarantine")
               << '\n';
   }

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "src/replay/gate/attribution.h"
 #include "src/replay/gate/outcome.h"
+#include "src/replay/gate/place.h"
 #include "src/replay/verbs/run_flags.h"
 
 namespace rlreplay::replay {
@@ -56,7 +58,29 @@ int golden_diff(const GoldenArguments& arguments);
 int golden_tighten(const GoldenArguments& arguments);
 int golden_quarantine(const GoldenArguments& arguments);
 
-/// Sees that golden files may be written: nothing is where CI is set. Errors: kUsage there.
+/// Names the files that cannot be read among others, and hides none of these for them.
+class UnreadFiles {
+ public:
+  /// Begins with what was not found. Errors: the first of it where nothing was.
+  explicit UnreadFiles(const gate::FoundFiles& found);
+  /// Does what reads a file; an error is printed with its path. Returns whether there was none.
+  /// Errors: kInterrupted; any other where there is one file.
+  [[nodiscard]] bool read(const std::string& path, const std::function<void()>& reads);
+  /// That of the first of them; 0: there is none.
+  int code() const { return code_; }
+
+ private:
+  void add(const std::string& path, const Error& error);
+
+  bool hides_none_ = false;
+  int code_ = 0;
+};
+
+/// What an error says of a file, with the place in it where that is known.
+std::string reason_at(const std::string& path, const Error& error);
+
+/// Sees that golden files and candidates may be written: none is where CI is set.
+/// Errors: kUsage there.
 void check_may_write();
 
 /// Sees that there is a reason for other bits. Errors: kUsage, of `path`, for none and for blanks.
@@ -67,6 +91,9 @@ void check_reason(const std::string& reason, const std::string& path = {});
 /// Makes a candidate the golden file.
 void accept_candidate(const std::string& path, gate::Golden candidate, const std::string& reason);
 void reject_candidate(const std::string& path);
+
+/// Sees that a file says of which run it is. Errors: kIncomplete.
+void check_says_run(const gate::Golden& golden, const std::string& path);
 
 /// Sees that what was asked goes with the run of a golden file.
 /// Errors: kUsage for what was asked of a run of ours where a file's is a command, or the reverse.
@@ -119,11 +146,12 @@ std::string search_text(const gate::Golden& golden, const GoldenArguments& argum
                         const std::string& path);
 
 /// What a new golden file, or a candidate, says of itself: class, commit, contract, program.
-/// `run`: its command; empty for a run of ours. `may_be_changed`: the checkout need not be as
-/// committed, which is then said.
+/// `run`: its command; empty for a run of ours. `build`: how its commit is built; empty: not said.
+/// `may_be_changed`: the checkout need not be as committed, which is then said.
 /// Errors: kUsage where it must be.
-[[nodiscard]] GoldenEntries about_now(const std::string& run, const std::string& path,
-                                      const std::string& class_name, bool may_be_changed);
+[[nodiscard]] GoldenEntries about_now(const std::string& run, const std::string& build,
+                                      const std::string& path, const std::string& class_name,
+                                      bool may_be_changed);
 
 /// Where a difference begins, wrapped; empty where that is not known.
 std::string begins_line(const std::string& begins);

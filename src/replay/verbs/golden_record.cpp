@@ -7,6 +7,7 @@
 #include "src/base/error.h"
 #include "src/base/shell.h"
 #include "src/replay/gate/environment.h"
+#include "src/replay/gate/golden_lock.h"
 #include "src/replay/gate/pending.h"
 #include "src/replay/gate/place.h"
 #include "src/replay/options/config_file.h"
@@ -108,9 +109,8 @@ void check_stable(const gate::Golden& golden, const gate::Observation& now) {
 gate::Golden golden_now(const GoldenArguments& arguments, const std::string& path,
                         const std::string& class_name, const std::optional<RunOptions>& options) {
   gate::Golden out{.made_by = kMadeBy};
-  out.about = about_now(arguments.run, path, class_name, arguments.allow_changed);
+  out.about = about_now(arguments.run, arguments.build, path, class_name, arguments.allow_changed);
   if (!arguments.reason.empty()) out.about["reason"] = arguments.reason;
-  if (!arguments.build.empty()) out.about["build"] = arguments.build;
   if (options) out.options = golden_options(*options);
   out.tolerances = tolerances_of(arguments, path);
   gate::Observation now = observe(out, options, arguments, path, true);
@@ -161,13 +161,17 @@ int golden_record(const GoldenArguments& arguments) {
     std::cout << options_yaml(*options);
     return 0;
   }
+  check_may_write();
   const std::string class_name = class_of(arguments, options);
   const std::string path = output_file(gate::path_of({named.test, class_name}));
   check_replaced(arguments, path);  // refused before the run, not after
   if (!arguments.dump.empty()) (void)root_of_dump(arguments.dump);
   format::check_outside_dumps(path);
   make_folder_of(path);
+  const std::string state = gate::state_of(path);
   const gate::Golden golden = golden_now(arguments, path, class_name, options);
+  const gate::GoldenLock lock({path});
+  gate::check_unchanged(path, state);
   gate::write(path, golden);
   gate::drop_candidate(path);
   std::cout << golden.values.size() << " values recorded in " << path

@@ -1,9 +1,11 @@
 #include "src/replay/verbs/golden_report.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <set>
 
 #include "format/dump_place.h"
 #include "src/base/atomic_file.h"
@@ -12,6 +14,8 @@
 #include "src/base/json_value.h"
 #include "src/base/shell.h"
 #include "src/base/words.h"
+
+namespace fs = std::filesystem;
 
 namespace rlreplay::replay {
 namespace {
@@ -128,15 +132,50 @@ gate::Said said_of(const Checked& c, bool passes) {
           .differences = c.judgement.differences.size()};
 }
 
+namespace {
+
+/// A path without links, be something there or not.
+fs::path place_of(const fs::path& path) { return fs::weakly_canonical(fs::absolute(path)); }
+
+/// Whether a path is a folder's own, or below it.
+bool lies_in(const fs::path& path, const fs::path& folder) {
+  const fs::path below = place_of(path).lexically_relative(place_of(folder));
+  return !below.empty() && *below.begin() != "..";
+}
+
+/// Errors: kUsage where a report would replace a golden file, or would be read as one of a folder.
+void check_report_place(const std::string& report, const std::vector<std::string>& goldens) {
+  std::error_code absent;
+  for (const std::string& path : goldens) {
+    if (gate::was_golden_file(report) || fs::equivalent(path, report, absent)) {
+      throw Error(ErrorCode::kUsage,
+                  "the report would replace this golden file: give it another name", report);
+    }
+    if (!fs::is_directory(path, absent) || !lies_in(report, path)) continue;
+    // Who checks all below the working folder may write there, but no name of a golden file.
+    if (lies_in(fs::current_path(), path) && !report.ends_with(".txt")) continue;
+    throw Error(ErrorCode::kUsage,
+                "the report would lie among the golden files of " + path + ": write it elsewhere",
+                report);
+  }
+}
+
+}  // namespace
+
 struct ReportFiles::File {
   std::unique_ptr<AtomicFile> file;
   std::string (*form)(std::span<const gate::Said>);
 };
 
 ReportFiles::ReportFiles(const GoldenArguments& arguments) : github_(arguments.github) {
+  std::set<fs::path> places;
   const auto add = [&](const std::string& path, auto form) {
     if (path.empty()) return;
     format::check_outside_dumps(path);
+    check_report_place(path, arguments.paths);
+    if (!places.insert(place_of(path)).second) {
+      throw Error(ErrorCode::kUsage, "two reports have this name: give each one of its own", path);
+    }
     files_.push_back({std::make_unique<AtomicFile>(path), form});
   };
   add(arguments.junit, gate::junit_of);

@@ -31,7 +31,8 @@ gate::Said said_of(const Checked& checked, bool passes);
 /// anything runs, or there is an error then.
 class ReportFiles {
  public:
-  /// Sees that each file can be made. Errors: kEnvironment, and kUsage for a place in a dump.
+  /// Sees that each file can be made. Errors: kEnvironment; kUsage for a place in a dump, a golden
+  /// file or a folder of them, and for two of one name.
   explicit ReportFiles(const GoldenArguments& arguments);
   ~ReportFiles();
   /// Writes each file, and GitHub's lines to standard output. Errors: kEnvironment.

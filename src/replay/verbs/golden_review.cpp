@@ -12,6 +12,7 @@
 #include "src/base/terminal.h"
 #include "src/base/words.h"
 #include "src/replay/gate/environment.h"
+#include "src/replay/gate/golden_lock.h"
 #include "src/replay/gate/pending.h"
 #include "src/replay/verbs/golden_parts.h"
 
@@ -49,10 +50,13 @@ struct Change {
   std::string path, head;  // head: what its first line begins with
   gate::Golden golden, candidate;
   std::vector<gate::JudgedDifference> differences;
+  std::string state;  // of the candidate's file
 };
 
 Change change_of(const std::string& path, std::string head) {
-  Change out{path, std::move(head), gate::read(path), gate::read_candidate(path), {}};
+  std::string state = gate::state_of(gate::pending_path(path));
+  Change out{path, std::move(head), gate::read(path), gate::read_candidate(path),
+             {},   std::move(state)};
   out.differences =
       gate::differences(out.golden.tolerances, out.golden.values, out.candidate.values);
   // What a tolerance lets pass comes last: a long list is cut.
@@ -62,7 +66,7 @@ Change change_of(const std::string& path, std::string head) {
 }
 
 std::string change_text(const Change& change, size_t limit) {
-  const auto& [path, head, golden, candidate, differences] = change;
+  const auto& [path, head, golden, candidate, differences, state] = change;
   std::string out = '\n' + head + path + ": " + std::to_string(differences.size()) + " of " +
                     counted(golden.values.size(), "value") + " would change\n";
   const size_t shown = std::min(limit, differences.size());
@@ -129,7 +133,9 @@ Reviewed review_one(const Change& change) {
     const auto reason = ask("  why do bits change? (kept in the file; empty: not accepted) ");
     if (!reason) return Reviewed::kQuit;
     if (reason->empty()) continue;
-    accept_candidate(change.path, change.candidate, *reason);
+    const gate::GoldenLock lock({change.path});
+    gate::check_unchanged(gate::pending_path(change.path), change.state);
+    accept_candidate(change.path, gate::read_candidate(change.path), *reason);
     return Reviewed::kAccepted;
   }
 }
