@@ -29,7 +29,7 @@ Problem no_dump_problem(const Tree& tree, Value root) {
     if (is_record(list[i])) continue;
     const std::string place = std::to_string(i);
     return expected(tree, "samples[" + place + "]", list[i], "a dict of the sample's fields",
-                    "sample " + place);
+                    "row " + place);
   }
   if (named) return other;
   return {"not-a-dump", "rollout_id is missing, without which samples are no dump", ""};

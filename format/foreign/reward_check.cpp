@@ -45,9 +45,9 @@ void check_reward_dicts(const Tree& tree, const Sequence& samples, const Problem
     const size_t more = first.size() - own->size() - 1;
     sink({"length-mismatch",
           "the reward holds no number " + printable(first[at].first) +
-              (more == 0 ? "" : ", nor " + std::to_string(more) + " more") +
-              ", and that of sample " + std::to_string(first[at].second) + " of the file has it",
-          "sample " + std::to_string(i)});
+              (more == 0 ? "" : ", nor " + std::to_string(more) + " more") + ", and that of row " +
+              std::to_string(first[at].second) + " of the file has it",
+          "row " + std::to_string(i)});
   }
 }
 

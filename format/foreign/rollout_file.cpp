@@ -25,7 +25,7 @@ class Reader {
     const Sequence& samples = tree_.sequence(*tree_.find(root, "samples"));
     for (size_t i = 0; i < samples.size(); ++i) {
       sample_ = samples[i];
-      where_ = "sample " + std::to_string(i);
+      where_ = "row " + std::to_string(i);
       read_sample();
     }
     return std::move(batch_);

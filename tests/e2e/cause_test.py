@@ -67,7 +67,7 @@ def none_of(column, row=6):
     return put(TRAINED, "samples", row, column, to=None)
 
 
-LACKS = "is None or missing, and sample 0 of the file has it"
+LACKS = "is None or missing, and row 0 of the file has it"
 NO_DUMP = "this is no dump of a rollout or of training data"
 
 # name, run, edit, exit code, and of each problem its code, place and words of its message
@@ -90,14 +90,14 @@ CAUSES = (
        [("corrupt", "policy_loss_debug/rank_0_call_0.pt", f"{key} is missing or not an integer")])
       for key in ("rank", "call")),
     ("the policy's terms of other lengths", TENSOR, short_terms, 3,
-     [("corrupt", "policy_loss_debug/rank_0_call_0.pt: sample 0",
+     [("corrupt", "policy_loss_debug/rank_0_call_0.pt: row 0",
        "train_log_probs has 1 entries, old_log_probs 2")]),
     *((f"{size} of {key} for five tokens", TENSOR, terms_of_two(**{key: [0.0] * size}), 3,
        [("corrupt", "policy_loss_debug/rank_0_call_0.pt",
          f"{key} has {size} entries, its 2 samples together 5")])
       for key in ("ppo_kl", "pg_loss") for size in (0, 4, 6)),
     *((f"{size} of {key} for three tokens", TENSOR, terms_of_two(**{key: [0.0] * size}), 3,
-       [("corrupt", "policy_loss_debug/rank_0_call_0.pt: sample 1",
+       [("corrupt", "policy_loss_debug/rank_0_call_0.pt: row 1",
          f"{key} has {size} entries, old_log_probs 3")])
       for key in ("advantages", "local_loss_mask", "rollout_log_probs") for size in (2, 4)),
     *((f"{key} of rank {rank} is {how}", MILES, edit(f"train_data/0_{rank}.pt", key), 1,
@@ -112,15 +112,15 @@ CAUSES = (
      lacks("train_data/0_1.pt", "cp_size"), 3,
      [("corrupt", "train_data/0_1.pt", "cp_size is not that of rank 0")]),
     *((f"{column} of one sample is None", LATEST, none_of(column), code,
-       [("length-mismatch", f"{TRAINED}: sample 6", f"{column} {LACKS}")])
+       [("length-mismatch", f"{TRAINED}: row 6", f"{column} {LACKS}")])
       for column, code in (("loss_masks", 1), ("advantages", 1), ("log_probs", 1),
                            ("rollout_ids", 1), ("rollout_mask_sums", 1), ("truncated", 1),
                            ("tokens", 3), ("rewards", 3), ("total_lengths", 3))),
     ("loss_masks of one sample is gone", LATEST, lacks(TRAINED, "samples", 6, "loss_masks"), 1,
-     [("length-mismatch", f"{TRAINED}: sample 6", f"loss_masks {LACKS}")]),
+     [("length-mismatch", f"{TRAINED}: row 6", f"loss_masks {LACKS}")]),
     *((f"{column} of one sample of a rank is None", DATA,
        train("train_data/0_1.pt", column, 2, to=None), code,
-       [("length-mismatch", "train_data/0_1.pt: sample 2", f"{column} {LACKS}")])
+       [("length-mismatch", "train_data/0_1.pt: row 2", f"{column} {LACKS}")])
       for column, code in (("loss_masks", 1), ("advantages", 1), ("tokens", 3), ("rewards", 3),
                            ("sample_indices", 3))),
     *((f"rank {rank} has no {column}", run,
@@ -163,7 +163,7 @@ CAUSES = (
       for run in (DATA, LISTS)),
     ("an index of two samples of a rollout", DATA,
      put("rollout_data/1.pt", "samples", 3, "index", to=20), 1,
-     [("duplicate-index", "rollout_data/1.pt: sample 4", "two samples have the index 20")]),
+     [("duplicate-index", "rollout_data/1.pt: row 4", "two samples have the index 20")]),
 )
 
 
@@ -355,7 +355,7 @@ class Causes(EditedRun):
         self.assertEqual(made.returncode, 0, made.stderr)
         listed = self.lines("verify", self.folder / "many dump", code=1)[0]["problems"]
         self.assertEqual(len(listed), 20)
-        self.assertRegex(listed[-1]["dataset"], r"sample 19; .*, and 199980 more, all 200000 with the hash")
+        self.assertRegex(listed[-1]["dataset"], r"row 19; .*, and 199980 more, all 200000 with the hash")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def replica(column, *where, verbs=(PLAIN, DEEP, IMPORT, IMPORTED, MISMATCH, DIFF
 def replica_lacks(column, *where):
     """That one sample lacks it the file itself says, and first; mismatch names what comes first."""
     said = replica(column, *where)
-    return said | {MISMATCH: (f"{column} is None or missing, and sample 0 of the file has it",)}
+    return said | {MISMATCH: (f"{column} is None or missing, and row 0 of the file has it",)}
 
 
 # name, run, edit, words by verb: each verb says all of them, and does not of the run as it is.
@@ -163,7 +163,7 @@ EDITS = (
       for column in ("weight_versions", "rollout_ids", "returns")),
     ("a column of one sample is longer than its response", LATEST,
      put("train_data/0.pt", "samples", 3, "ref_entropy", to=lambda x: [0.5] * 99),
-     every(("ref_entropy has 99 entries, ", "train_data/0.pt: sample 3"), PLAIN, DEEP)),
+     every(("ref_entropy has 99 entries, ", "train_data/0.pt: row 3"), PLAIN, DEEP)),
     ("a copy of rollout 0's training in place of rollout 1's", LATEST,
      copied("train_data/0.pt", over="train_data/1.pt"),
      every(("says it is of rollout_id 0, its name of 1", "1.pt"), PLAIN, DEEP)),
@@ -172,11 +172,11 @@ EDITS = (
      every(("says it is of rollout_id 0, its name of 1", "1.pt"), PLAIN, DEEP)),
     ("a sample lacks its index", DATA, lacks("rollout_data/1.pt", "samples", 5, "index"),
      every(("index is None or missing, and other samples of the file have one",
-            "rollout_data/1.pt: sample 5"), *KEEPING, DIFF)),
+            "rollout_data/1.pt: row 5"), *KEEPING, DIFF)),
     *((f"a sample lacks {key}", run, lacks("rollout_data/0.pt", "samples", 6, key),
-       every((f"length-mismatch: {key} is missing, and sample 0 of the file has it",
-              "rollout_data/0.pt: sample 6"), *KEEPING[:2], IMPORTED)
-       | {IMPORT: (f"{key} is missing, and sample 0 of the file has it", "rollout_data/0.pt: sample 6")})
+       every((f"length-mismatch: {key} is missing, and row 0 of the file has it",
+              "rollout_data/0.pt: row 6"), *KEEPING[:2], IMPORTED)
+       | {IMPORT: (f"{key} is missing, and row 0 of the file has it", "rollout_data/0.pt: row 6")})
       for run, key in ((LATEST, "reward"), (LATEST, "rollout_log_probs"), (MILES, "loss_mask"),
                        (MILES, "weight_versions"), (DATA, "status"), (DATA, "label"))),
     *((f"no training in place of rank 0's, {run[0]}", run,
@@ -227,7 +227,7 @@ EDITS = (
       for column in ("teacher_log_probs", "opd_reverse_kl")),
     *((f"a rollout's {column} are one fewer", DATA,
        both(distilled(column), popped_of("rollout_data/0.pt", "samples", 3, column)),
-       every(("length-mismatch", f"{column} has ", "rollout_data/0.pt: sample 3"), *KEEPING))
+       every(("length-mismatch", f"{column} has ", "rollout_data/0.pt: row 3"), *KEEPING))
       for column in ("teacher_log_probs", "opd_reverse_kl")),
     ("the training's trajectory of a sample that says none, of Miles", ("miles-latest", "grpo-dp2"),
      train("train_data/0_0.pt", "rollout_ids", 1, to=999),
@@ -312,14 +312,14 @@ EDITS = (
      every(("a dataset below `rlreplay` has no name", "rollout_data/0.pt"), *REFUSING)),
     ("a sample's tokens are gone", DATA,
      lacks("rollout_data/0.pt", "samples", 1, "tokens"),
-     every(("tokens are missing or no integers", "rollout_data/0.pt", "sample 1"), *REFUSING)),
+     every(("tokens are missing or no integers", "rollout_data/0.pt", "row 1"), *REFUSING)),
     ("a rollout's number is no integer", DATA, put("rollout_data/0.pt", "rollout_id", to=0.0),
      every(("rollout_id is", "not an integer", "rollout_data/0.pt"), *REFUSING)),
     ("two samples have one index", DATA, put("rollout_data/0.pt", "samples", 1, "index", to=0),
      every(("duplicate-index", "two samples have the index 0", "rollout_data/0.pt"), *KEEPING)),
     ("a status that is unknown", DATA,
      put("rollout_data/0.pt", "samples", 1, "status", to="resting"),
-     every(("unknown-status", "the status is 'resting'", "rollout_data/0.pt", "sample 1"),
+     every(("unknown-status", "the status is 'resting'", "rollout_data/0.pt", "row 1"),
            *KEEPING)),
     *((f"one of {column} too many", DATA, longer("train_data/0_1.pt", column),
        every(("length-mismatch", f"{column} has ", "train_data/0_1.pt"), *KEEPING))
@@ -353,13 +353,13 @@ EDITS = (
        every((f"{key} of dp_shards[1] is 1, as that of dp_shards[0]",), *KEEPING))
       for key in ("rank", "data_parallel_rank")),
     *((f"a number of a reward is {name}", DATA, rewards_of_parts(part(3, "format", *to)),
-       every(("length-mismatch: the reward holds no number 'format', and that of sample 0 of the file "
-              "has it", "rollout_data/0.pt: sample 3"), PLAIN, DEEP, IMPORTED))
+       every(("length-mismatch: the reward holds no number 'format', and that of row 0 of the file "
+              "has it", "rollout_data/0.pt: row 3"), PLAIN, DEEP, IMPORTED))
       for name, to in (("gone", ()), ("None", (None,)), ("a text", ("0.25",)))),
     ("a number of a reward that one sample alone has", DATA,
      rewards_of_parts(lambda files: files["rollout_data/0.pt"]["samples"][0]["reward"].update(b=1)),
-     every(("the reward holds no number 'b', and that of sample 0 of the file has it",
-            "rollout_data/0.pt: sample 15"), PLAIN, DEEP, IMPORTED)),
+     every(("the reward holds no number 'b', and that of row 0 of the file has it",
+            "rollout_data/0.pt: row 15"), PLAIN, DEEP, IMPORTED)),
     ("a rank's raw reward of its own sample", DATA, local_rewards(9, ranks=2),
      every(("local_raw_reward of the training data is not what the rollout says",
             "train_data/0_1.pt: sample 3: 9, the rollout says 1"), DEEP, IMPORT, IMPORTED)),
@@ -385,7 +385,7 @@ EDITS = (
      every(("the steps took 16 samples, the file holds 8",), PLAIN, DEEP, IMPORT, MISMATCH)),
     *((f"an entry of {column} that is no number", LATEST,
        put("train_data/0.pt", "samples", 3, column, to=[-0.5, None]),
-       every((f"{column} holds something else than numbers", "train_data/0.pt: sample 3")))
+       every((f"{column} holds something else than numbers", "train_data/0.pt: row 3")))
       for column in ("advantages", "returns", "log_probs")),
     ("shards that are numbers", LATEST,
      put("train_data/0.pt", "dp_shards", to=[12, *7 * [0], *3 * [255], 127, *4 * [0]]),
@@ -494,7 +494,7 @@ EDITS = (
      every(("non-finite", "train_data/1_1.pt"), DEEP)),
     ("a log-probability above 0 of a sampler", DATA,
      put("rollout_data/1.pt", "samples", 3, "rollout_log_probs", 2, to=0.5),
-     every(("bad-log-prob", "rollout_data/1.pt: sample 3)"), DEEP)),
+     every(("bad-log-prob", "rollout_data/1.pt: row 3)"), DEEP)),
     ("a sampler's log-probability", LATEST,
      put("rollout_data/1.pt", "samples", 3, "rollout_log_probs", 2, to=-9.5),
      every(("rollout-mismatch", "rollout_log_probs of sample 19 of step 1.0",
@@ -544,7 +544,7 @@ EDITS = (
     ("a mask that is none", LATEST,
      put("train_data/0.pt", "samples", 6, "loss_masks", 0, to=2),
      every(("bad-mask", "loss_masks is neither 0 nor 1 at token 0", "train_data/0.pt",
-            "sample 6"), *KEEPING)),
+            "row 6"), *KEEPING)),
     ("a mask that the trainer changed", DATA,
      train("train_data/0_0.pt", "loss_masks", 0, 0, to=lambda x: 1 - x),
      every(("masks of step 0.0 that are not the rollout's: sample 0, token 6: 0, the rollout says 1",

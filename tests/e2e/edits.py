@@ -21,13 +21,16 @@ DATA = ("slime-old", "grpo-dp2")  # two rollouts, two ranks
 LISTS = ("slime-2025", "grpo-dp2")  # which says nothing of sizes of batches
 LATEST = ("slime-latest", "grpo-dp2")
 SLICES = ("slime-latest", "grpo-cp2dp2")  # of a column of a shard, in the one file
+RELAX = ("relax", "grpo-dp2")
+FOUR = ("slime-2025", "grpo-dp4")
+ALL = (*runs.RUNS, runs.Run("grpo-dp4", "slime-2025", runs.slime_2025, dp=4, rollouts=2))
 
 
 class EditedRun(Case):
     """Writes runs, edited or as they are, below the test's folder."""
     def files(self, run):
-        seed, = [seed for seed, one in enumerate(runs.RUNS) if (one.folder, one.name) == run]
-        return runs.RUNS[seed].files(seed)
+        seed, = [seed for seed, one in enumerate(ALL) if (one.folder, one.name) == run]
+        return ALL[seed].files(seed)
 
     def written(self, name, files):
         for path, content in files.items():
@@ -82,6 +85,31 @@ def longer(file, column):
         values = files[file]["rollout_data"][column]
         values.append(values[-1])
     return edit
+
+
+def of_each(edit, *ranks):
+    """An edit of the file of each rank, of rollout 0: a function of its path."""
+    return both(*(edit(f"train_data/0_{rank}.pt") for rank in ranks))
+
+
+def in_one_step(size, *ranks):
+    """The ranks train on the rollout in one step, of this size."""
+    return of_each(lambda file: both(
+        lambda files: files[file]["rollout_data"].update(
+            num_microbatches=[len(files[file]["rollout_data"]["micro_batch_indices"])]),
+        train(file, "global_batch_sizes", to=[size])), *ranks)
+
+
+def without_schedule(*ranks, **said):
+    """The ranks say nothing of steps, but what is `said`."""
+    def edit(file):
+        def of(files):
+            data = files[file]["rollout_data"]
+            for key in ("num_microbatches", "global_batch_sizes", "micro_batch_indices"):
+                del data[key]
+            data.update(said)
+        return of
+    return of_each(edit, *ranks)
 
 
 def both(*edits):

@@ -347,7 +347,7 @@ class Import(support.Case):
         self.assertIn("1.pt", self.imported(folder, code=3)["error"]["where"])
         for made in material.folders():
             path = made / "dumps/tricky/base.pt"
-            self.assertIn("base.pt: sample 0", self.imported(path, code=3)["error"]["where"])
+            self.assertIn("base.pt: row 0", self.imported(path, code=3)["error"]["where"])
 
 
 class Export(support.Case):

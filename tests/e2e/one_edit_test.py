@@ -75,7 +75,7 @@ class OneEdit(EditedRun):
         (folder / "train_data/0.pt").rename(folder / "s")
         result = self.run_program("verify", "s", "--json", cwd=folder)
         problem, = json.loads(result.stdout)["problems"]
-        self.assertEqual((problem["path"], problem["dataset"][:6]), ("s", "sample"), problem)
+        self.assertEqual((problem["path"], problem["dataset"][:3]), ("s", "row"), problem)
 
     def test_what_no_import_gets_past_is_damage(self):
         """Exit code 3 of verify as of import, whether or not the import's words name it."""
@@ -320,7 +320,7 @@ class OneEdit(EditedRun):
         one, other = run("resting", "resting"), run("dozing", "dozing")
         problems = self.lines("verify", other, code=1)[0]["problems"]
         place, = (p["dataset"] for p in problems if "'dozing'" in p["message"])
-        self.assertRegex(place, "^rollout_data/0.pt: sample 129; all that the file says has the ")
+        self.assertRegex(place, "^rollout_data/0.pt: row 129; all that the file says has the ")
         self.assertEqual(self.run_program("diff", one, other).returncode, 1)
 
     def test_a_contradiction_is_a_difference(self):

@@ -143,8 +143,8 @@ class SaidColumns(EditedRun):
                 training = trainings[-1]
                 training.put(column, [None] * len(training.samples()))
 
-            at = f"sample {indices[place]}", f"[{place}]"
-            rows = [f"sample {t.samples().index(indices[place])}" for t in trainings
+            at = f"sample {indices[place]}", f"row {place}", f"[{place}]"
+            rows = [f"row {t.samples().index(indices[place])}" for t in trainings
                     if indices[place] in t.samples()]
             if (run[0], column) != ("relax", "rollout_ids"):  # ids that no two samples share are held against nothing
                 yield f"{column}: the rollout's is None", column, at, none

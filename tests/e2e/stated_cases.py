@@ -1,7 +1,19 @@
 """Edits of what a file states twice, in itself or in another of its run: lines as those of EDITS."""
 from edit_cases import DEEP, DIFF, IMPORTED, KEEPING, REFUSING, every
-from edits import (CONTEXT, DATA, LATEST, LISTS, MILES, PADDED, both, lacks, put, shards, term, train,
-                   trained_terms)
+from edits import (CONTEXT, DATA, FOUR, LATEST, LISTS, MILES, OLD_CONTEXT, PADDED, RELAX, STAGES, both,
+                   experts, gone, in_one_step, lacks, of_each, put, shards, term, train, trained_terms,
+                   without_schedule)
+
+
+def shortened(files):
+    """The second row of the terms has a token less, and the terms of all with it."""
+    file = files["policy_loss_debug/rank_0_call_0.pt"]
+    for values in file["samples"][1].values():
+        if isinstance(values, list):
+            values.pop()
+    for key in ("ppo_kl", "pg_loss"):
+        file[key].pop()
+
 
 STATED = (
     *((f"a writer's rank that is {name}", LATEST, put("train_data/0.pt", "rank", to=to),
@@ -33,17 +45,17 @@ STATED = (
      every(("policy_loss_debug/rank_0_call_0.pt: finite.pg_loss: True, and not all are",),
            *KEEPING[1:])),
     *((f"of one sample the training has no {key}", LATEST, lacks("train_data/0.pt", "samples", 3, key),
-       every((f"length-mismatch: {key} is missing, and sample 0 of the file has it",
-              "train_data/0.pt: sample 3"), *KEEPING, DIFF))
+       every((f"length-mismatch: {key} is missing, and row 0 of the file has it",
+              "train_data/0.pt: row 3"), *KEEPING, DIFF))
       for key in ("data_parallel_rank", "rollout_position")),
     *((f"a sample has no {key}", run, lacks("rollout_data/0.pt", "samples", 3, key),
-       every((f"length-mismatch: {key} is missing, and sample 0 of the file has it",
-              "rollout_data/0.pt: sample 3"), *KEEPING, DIFF))
+       every((f"length-mismatch: {key} is missing, and row 0 of the file has it",
+              "rollout_data/0.pt: row 3"), *KEEPING, DIFF))
       for run, key in ((LATEST, "session_id"), (DATA, "remove_sample"), (DATA, "metadata"))),
     ("a sample has two keys fewer", LATEST,
      both(*(lacks("rollout_data/1.pt", "samples", 2, key) for key in ("session_id", "remove_sample"))),
-     every(("length-mismatch: ", " and 1 key more are missing, and sample 0 of the file has the first",
-            "rollout_data/1.pt: sample 2"), *KEEPING, DIFF)),
+     every(("length-mismatch: ", " and 1 key more are missing, and row 0 of the file has the first",
+            "rollout_data/1.pt: row 2"), *KEEPING, DIFF)),
     *((f"a shard has no {key}", LATEST, lacks("train_data/0.pt", "dp_shards", 1, key),
        every((f"schedule-mismatch: {key} is missing in dp_shards[1], and dp_shards[0] has it",
               "train_data/0.pt"), *KEEPING, DIFF)) for key in ("rank", "data_parallel_rank", "partition")),
@@ -62,6 +74,45 @@ STATED = (
        put("rollout_data/eval_1.pt", "samples", 2, column, *place, to=float("nan")),
        every(("non-finite", f"rollout_data/eval_1.pt: {end}"), DEEP)
        | every(("non-finite", "x-slime/rollout_data/eval_1.h5: 1"), IMPORTED))
-      for column, place, end in (("rollout_log_probs", (1,), "sample 2"),
+      for column, place, end in (("rollout_log_probs", (1,), "row 2"),
                                  ("reward", (), "x-slime/rollout_data/eval_1.h5: 1"))),
+    *((f"a raw reward of Relax that is {name}", RELAX, edit,
+       every((said, "train_data/0_1.pt: row 2"), *KEEPING, DIFF))
+      for name, edit, said in (
+          ("gone", lacks("train_data/0_1.pt", "samples", 2, "raw_reward"),
+           "length-mismatch: raw_reward is missing, and row 0 of the file has it"),
+          ("None", put("train_data/0_1.pt", "samples", 2, "raw_reward", to=None),
+           "length-mismatch: raw_reward is None, and row 0 of the file has it"),
+          ("a text", put("train_data/0_1.pt", "samples", 2, "raw_reward", to="1"),
+           "not-numbers: raw_reward is '1', expected a number"))),
+    ("raw rewards of one rank of Relax that are gone", RELAX,
+     both(*(lacks("train_data/0_1.pt", "samples", row, "raw_reward") for row in range(8))),
+     every(("raw_reward is missing in 0_1.pt, and 0_0.pt has it, of the same rollout",), *KEEPING, DIFF)),
+    *((f"a raw reward that is no number, {run[0]}", run, edit,
+       every(("not-numbers: raw_reward[3] is 'x', expected a number", place), *KEEPING, DIFF))
+      for run, edit, place in (
+          (DATA, train("train_data/0_1.pt", "raw_reward", 3, to="x"), "train_data/0_1.pt: rollout_data"),
+          (LATEST, put("train_data/0.pt", "raw_reward", 3, to="x"), "train_data/0.pt: raw_reward"))),
+    *((f"experts of {where} that hold {name}", DATA, edit(to),
+       every(("not-numbers: rollout_routed_experts holds something else than integers", place), *KEEPING))
+      for name, to in (("a text", ["x"]), ("a fraction", [0.5]), ("None", [None]), ("no list", "x"))
+      for where, edit, place in (
+          ("a rollout", lambda to: put("rollout_data/0.pt", "samples", 3, "rollout_routed_experts", to=to),
+           "rollout_data/0.pt: row 3"),
+          ("a rank", lambda to: both(experts(), train("train_data/0_1.pt", "rollout_routed_experts", 2, to=to)),
+           "train_data/0_1.pt: row 2"))),
+    *((f"the policy's terms say another {key}", MILES,
+       trained_terms(term("samples", 1, key, to=lambda x: x + 1)),
+       every((f"policy-loss-mismatch: {key} of policy_loss_debug is not what the training data says",
+              "policy_loss_debug/rank_0_call_0.pt: row 1: sample 2 of step 0.0: "), *KEEPING[1:]))
+      for key in ("total_length", "response_length")),
+    ("the policy's terms of fewer tokens than the response", MILES, trained_terms(shortened),
+     every(("policy-loss-mismatch: a row of policy_loss_debug has other lengths than the training data, of "
+            "which nothing is cut", "policy_loss_debug/rank_0_call_0.pt: row 1: old_log_probs has "),
+           *KEEPING[1:])),
+    *((f"the policy's terms of a {name}", MILES, trained_terms(term("samples", 1, key, to=1)),
+       every((said, "policy_loss_debug/rank_0_call_0.pt: row 1"), *REFUSING))
+      for name, key, said in (
+          ("response too short", "response_length", " entries, response_length is 1"),
+          ("sample too short", "total_length", ", total_length is 1"))),
 )

@@ -35,6 +35,9 @@ std::string cell(const TrainColumn& column, int sample) {
   if (column.name == "sample_indices") return number(sample);
   if (column.is_cut()) return numbers(-1, kResponse);
   if (column.holds == Holds::kResponse) return numbers(1, kResponse);
+  if (column.name == "rollout_routed_experts" || column.name == "rollout_indexer_topk") {
+    return numbers(3, kTotal - 1);
+  }
   return number(3);
 }
 

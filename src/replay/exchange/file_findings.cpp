@@ -13,12 +13,12 @@ namespace rlreplay::replay {
 namespace {
 
 constexpr size_t kPlaces = 20;  // that are kept of contradictions of one code and message
-constexpr std::string_view kSample = "sample ";
+constexpr std::string_view kRow = "row ";
 
-/// The row of "sample 12".
+/// The row of "row 12".
 std::optional<ptrdiff_t> sample_row(std::string_view where) {
-  if (!where.starts_with(kSample)) return std::nullopt;
-  const auto row = parse_number<ptrdiff_t>(where.substr(kSample.size()));
+  if (!where.starts_with(kRow)) return std::nullopt;
+  const auto row = parse_number<ptrdiff_t>(where.substr(kRow.size()));
   return row && *row >= 0 ? row : std::nullopt;
 }
 
@@ -38,7 +38,7 @@ void FileFindings::add(const std::string& name, const std::string& tail,
 
 std::string FileFindings::text(const Place& place) const {
   const std::string where = place.at < 0 ? texts_[static_cast<size_t>(-place.at) - 1]
-                                         : std::string(kSample) + std::to_string(place.at);
+                                         : std::string(kRow) + std::to_string(place.at);
   const auto& [name, tail] = files_[place.file];
   return name + (name.empty() || where.empty() ? "" : ": ") + where + tail;
 }

@@ -28,7 +28,7 @@ class FileFindings {
   [[nodiscard]] std::vector<foreign::Problem> finish() const;
 
  private:
-  /// A file, and a sample of it or, below 0, one of `texts_`.
+  /// A file, and a row of it or, below 0, one of `texts_`.
   struct Place {
     size_t file = 0;
     ptrdiff_t at = 0;

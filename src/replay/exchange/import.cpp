@@ -338,7 +338,7 @@ class Importer {
       const std::string group = id.group();
       const std::string unit = "train/" + group + "/rank0.h5";
       claim(unit, reads.front().source.path);
-      policy_loss_.complete(*data, id.name());
+      policy_loss_.complete(*data, id.name(), made.cut);
       std::vector<Dataset> datasets = to_datasets(data, group);
       if (const auto own = made.own.find(step); own != made.own.end()) {
         within(files, [&] { add_own(unit, datasets, own->second); });

@@ -135,7 +135,8 @@ void PolicyLossRows::add(const foreign::TorchFile& file, const std::string& name
                "index " + std::to_string(*made.index));
     }
     if (made.is_slice()) {
-      ++slices_[{made.total, made.response}][name];
+      slices_[{made.total, made.response}].push_back(
+          {name, made.place, made.old.size(), key_of(0, made.old)});
     } else {
       rows_[key_of(made.total, made.old)].add(std::move(made));
     }
@@ -143,10 +144,15 @@ void PolicyLossRows::add(const foreign::TorchFile& file, const std::string& name
 }
 
 void PolicyLossRows::mismatch(const Row& row, std::string message, const std::string& where) {
-  mismatches_.push_back({row.file,
-                         row.place,
+  mismatch(row.file, row.place, std::move(message), where);
+}
+
+void PolicyLossRows::mismatch(const std::string& file, size_t place, std::string message,
+                              const std::string& where) {
+  mismatches_.push_back({file,
+                         place,
                          {"policy-loss-mismatch", std::move(message),
-                          "row " + std::to_string(row.place) + ": " + where}});
+                          "row " + std::to_string(place) + ": " + where}});
 }
 
 PolicyLossRows::Rows::iterator PolicyLossRows::fitting(const TrainData& step, size_t sample) {
@@ -184,6 +190,13 @@ void PolicyLossRows::want(const TrainData& step, size_t sample, const std::strin
   ++without_[step_name].missing;
   auto old = response_values(step, sample, step.old_log_probs);
   const auto sampled = response_values(step, sample, step.rollout_log_probs);
+  const auto know = [&](const std::optional<std::vector<float>>& values) {
+    if (!values) return;
+    known_.emplace(key_of(0, *values),
+                   Lengths{step.sample_id[sample], step_name, lengths.first, lengths.second});
+  };
+  know(old);
+  know(sampled);
   if (!old || !sampled) return;
   wanted_.emplace(
       key_of(lengths.first, *sampled),
@@ -212,8 +225,10 @@ void PolicyLossRows::compare(const Row& row, const TrainData& step, size_t sampl
            of + ": " + std::to_string(group) + " and " + std::to_string(*row.index_in_group));
 }
 
-void PolicyLossRows::complete(TrainData& step, const std::string& step_name) {
+void PolicyLossRows::complete(TrainData& step, const std::string& step_name, bool cut) {
   if (!any_ || !step.prompt_length) return;
+  placed_any_ = true;
+  cut_ = cut_ || cut;
   for (size_t s = 0; s < step.size(); ++s) {
     const auto at = fitting(step, s);
     if (at == rows_.end()) {
@@ -294,9 +309,53 @@ bool PolicyLossRows::is_wanted(const Row& row) {
   return true;
 }
 
+bool PolicyLossRows::has_other_lengths(const std::string& file, size_t place,
+                                       const std::string& old, size_t total, size_t response) {
+  const auto at = known_.find(old);
+  if (at == known_.end()) return false;
+  const Lengths of = at->second;
+  const bool other = of.response != response;
+  mismatch(file, place, not_said(other ? "response_length" : "total_length"),
+           "sample " + std::to_string(of.sample) + " of step " + of.step + ": " +
+               std::to_string(other ? response : total) + ", the training data says " +
+               std::to_string(other ? of.response : of.total));
+  --without_[of.step].missing;
+  std::erase_if(known_, [&](const auto& known) {
+    return known.second.sample == of.sample && known.second.step == of.step;
+  });
+  return true;
+}
+
+void PolicyLossRows::settle_lengths() {
+  for (auto left = rows_.begin(); left != rows_.end();) {
+    auto& rows = left->second.rows();
+    std::erase_if(rows, [&](const auto& placed) {
+      const Row& row = placed.second;
+      return has_other_lengths(row.file, row.place, key_of(0, row.old), row.total, row.response);
+    });
+    left = rows.empty() ? rows_.erase(left) : std::next(left);
+  }
+  if (!placed_any_ || cut_) return;
+  for (const auto& [lengths, slices] : slices_) {
+    for (const Slice& slice : slices) {
+      if (has_other_lengths(slice.file, slice.place, slice.old, lengths.first, lengths.second)) {
+        continue;
+      }
+      mismatch(slice.file, slice.place,
+               "a row of policy_loss_debug has other lengths than the training data, of which "
+               "nothing is cut",
+               "old_log_probs has " + std::to_string(slice.entries) + " entries" +
+                   ", response_length is " + std::to_string(lengths.second));
+    }
+  }
+  for (auto& [step, without] : without_) without.slices = 0;
+  slices_.clear();
+}
+
 std::vector<PolicyLossFinding> PolicyLossRows::findings() {
   settle_copies();
   settle_wanted();
+  settle_lengths();
   std::vector<PolicyLossFinding> out = std::move(mismatches_);
   std::ranges::stable_sort(
       out, {}, [](const PolicyLossFinding& found) { return std::tie(found.file, found.row); });
@@ -308,7 +367,7 @@ std::vector<PolicyLossFinding> PolicyLossRows::findings() {
     for (const auto& [place, row] : alike.rows()) ++unplaced[row.file];
   }
   for (const auto& [lengths, files] : slices_) {
-    for (const auto& [file, count] : files) unplaced[file] += sliced_.contains(lengths) ? 0 : count;
+    for (const Slice& slice : files) unplaced[slice.file] += sliced_.contains(lengths) ? 0 : 1;
   }
   for (const auto& [file, count] : unplaced) {
     if (count == 0) continue;

@@ -313,6 +313,7 @@ ImportedTrain import_train(std::span<const TorchFile* const> files) {
   std::map<int64_t, OwnStep> own = read_own_steps(*files.front(), made.rollout_id);
   std::map<int64_t, std::vector<size_t>> rows;
   for (size_t i = 0; i < batch.size(); ++i) rows[steps.at(batch.sample_index[i])].push_back(i);
+  made.cut = batch.cp_size > 1;
   std::map<int64_t, Place> places;
   for (auto& [step, of_step] : rows) {
     if (const auto order = own.find(step); order != own.end()) {

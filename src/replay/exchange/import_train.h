@@ -26,6 +26,7 @@ struct ImportedTrain {
   std::set<uint64_t> with_inputs;  // samples that were made from more than their tokens
   std::string layout;              // "dp 2, cp 2, 1 copy"
 };
+  bool cut = false;                // whether context parallelism cut responses
 
 /// Puts the files of one rollout's training data together, step by step.
 /// Errors: as foreign::assemble_train.

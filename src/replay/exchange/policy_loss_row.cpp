@@ -90,6 +90,15 @@ PolicyLossRow read_row(const Tree& tree, Value sample, const std::string& where)
   row.current = floats(tree, sample, "train_log_probs", where);
   row.total = length(tree, sample, "total_length", where);
   row.response = length(tree, sample, "response_length", where);
+  if (row.old.size() > row.response || row.response > row.total) {
+    const bool more = row.old.size() > row.response;
+    throw Error(ErrorCode::kCorrupt,
+                more ? "old_log_probs has " + std::to_string(row.old.size()) +
+                           " entries, response_length is " + std::to_string(row.response)
+                     : "response_length is " + std::to_string(row.response) + ", total_length is " +
+                           std::to_string(row.total),
+                where);
+  }
   check_lengths(tree, sample, row, where);
   row.advantages = floats(tree, sample, "advantages", where);
   row.mask = floats(tree, sample, "local_loss_mask", where);
@@ -127,7 +136,7 @@ std::vector<PolicyLossRow> read_policy_loss(const TorchFile& file, const std::st
   const foreign::Sequence& samples = tree.sequence(*tree.find(file.root(), "samples"));
   std::vector<PolicyLossRow> rows;
   for (size_t i = 0; i < samples.size(); ++i) {
-    rows.push_back(read_row(tree, samples[i], file.path() + ": sample " + std::to_string(i)));
+    rows.push_back(read_row(tree, samples[i], file.path() + ": row " + std::to_string(i)));
     rows.back().file = name;
     rows.back().place = i;
     rows.back().rank = *tree.integer(file.root(), "rank");
