@@ -179,7 +179,7 @@ class Verify(Case):
         self.assertEqual(self.problems(self.foreign("whole", *halves), code=0), [])
         (code, message), = self.problems(self.foreign("half", halves[0]), code=3)
         self.assertEqual(code, "rank-missing")
-        self.assertIn("the files of rank 0 hold 2", message)
+        self.assertIn("the file of rank 0 holds 2", message)
         # One file stands for itself.
         self.assertEqual(self.problems(self.folder / "half/train_data/0_0.pt", code=0), [])
         copies = halves[0], (1, dict(halves[0][1])), (2, halves[1][1]), (3, {1: -1.0, 3: -2.5})

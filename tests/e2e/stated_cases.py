@@ -76,6 +76,33 @@ STATED = (
        | every(("non-finite", "x-slime/rollout_data/eval_1.h5: 1"), IMPORTED))
       for column, place, end in (("rollout_log_probs", (1,), "row 2"),
                                  ("reward", (), "x-slime/rollout_data/eval_1.h5: 1"))),
+    *((f"the file of rank {rank} of four is gone, {name}", FOUR,
+       both(of_each(lambda file: train(file, "global_batch_sizes", to=sizes), *range(4)),
+            *(gone(f"train_data/{rollout}_{rank}.pt") for rollout in (0, 1))),
+       every((f"{took}the files of ranks 0, {3 - rank}, 3 hold 12{of}: the file of rank {rank} is missing",),
+             *REFUSING))
+      for rank in (1, 2) for name, sizes, took, of in (
+          ("of known sizes", [8, 8], "the steps took 16 samples, ", ""),
+          ("of unknown ones", None, "", " samples"))),
+    ("every second of four files is gone", FOUR,
+     both(of_each(lambda file: train(file, "global_batch_sizes", to=[8, 8]), *range(4)),
+          *(gone(f"train_data/{rollout}_{rank}.pt") for rollout in (0, 1) for rank in (1, 3))),
+     every(("the steps took 16 samples, the files of ranks 0, 2 hold 8: another rank's file is missing, of "
+            "a number between these (from rank 1 on) or above them",), *REFUSING)),
+    ("the last rank's file is gone, of one batch of a known size", LISTS,
+     both(without_schedule(0, 1, dynamic_global_batch_size=16),
+          *(gone(f"train_data/{rollout}_1.pt") for rollout in (0, 1))),
+     every(("the steps took 16 samples, the file of rank 0 holds 8: another rank's file is missing",),
+           *REFUSING)),
+    ("one step of a size too small", DATA, in_one_step(15, 0, 1),
+     every(("schedule-mismatch: the size of batch 0 is 15, its micro-batches hold 16 trajectories",
+            "train_data/0_0.pt"), *KEEPING, DIFF)),
+    ("one step of a size too large", DATA, in_one_step(17, 0, 1),
+     every(("schedule-mismatch: the steps took 17 trajectories, and the rollout has 16, which are all there: "
+            "the sizes of batches are of others", "train_data/0_0.pt"), *KEEPING, DIFF)),
+    ("one batch of another size", LISTS, without_schedule(0, 1, dynamic_global_batch_size=15),
+     every(("schedule-mismatch: the size of batch 0 is 15, the files hold 16 trajectories",
+            "train_data/0_0.pt"), *KEEPING, DIFF)),
     *((f"a raw reward of Relax that is {name}", RELAX, edit,
        every((said, "train_data/0_1.pt: row 2"), *KEEPING, DIFF))
       for name, edit, said in (

@@ -274,6 +274,7 @@ class Importer {
     claim(unit, read.source.path);
     dump_.add_inputs(made.rollout_id, std::move(made.with_inputs));
     copies_.add(made, read.file);
+    generated_[made.rollout_id] = made.data->size();
     dump_.count(made.rollout_id, *made.data);
     dump_.append(unit, datasets);
     keep(read, made.replacements, {});
@@ -294,8 +295,9 @@ class Importer {
   }
 
   /// A step of which a rank is missing would be taken for a smaller one.
-  static void check_whole(const std::string& path, std::span<const TorchFile* const> files) {
-    for (const foreign::Problem& problem : check_rank_files(files)) {
+  static void check_whole(const std::string& path, std::span<const TorchFile* const> files,
+                          std::optional<size_t> generated) {
+    for (const foreign::Problem& problem : check_rank_files(files, generated)) {
       if (problem.code != "rank-missing") continue;
       throw Error(ErrorCode::kIncomplete, problem.where + ": " + problem.message, path);
     }
@@ -311,12 +313,20 @@ class Importer {
     }
   }
 
+  /// How many samples the file's rollout has, where that was read.
+  std::optional<size_t> generated_samples(const TorchFile& file) const {
+    const auto id = file.tree().integer(file.root(), "rollout_id");
+    const auto rollout = id ? generated_.find(*id) : generated_.end();
+    return rollout == generated_.end() ? std::nullopt : std::optional(rollout->second);
+  }
+
   /// Puts the training data of a rollout's ranks together.
   /// Errors: those of check_whole and import_train, or of a file's name or columns.
   ImportedTrain put_together(const std::vector<const TorchFile*>& files) const {
     try {
-      check_whole(files.front()->path(), files);
-      return within(files, [&] { return import_train(files); });
+      const std::optional<size_t> generated = generated_samples(*files.front());
+      check_whole(files.front()->path(), files, generated);
+      return within(files, [&] { return import_train(files, generated); });
     } catch (const Error& error) {
       std::vector<std::string> paths;
       for (const TorchFile* file : files) paths.push_back(file->path());
@@ -358,6 +368,7 @@ class Importer {
   std::map<int64_t, std::deque<Read>> single_ranks_;
   std::map<std::string, std::string> misnamed_;  // files by path, and what their names say
   RolloutCopies copies_;
+  std::map<int64_t, size_t> generated_;  // samples, by rollout
   PolicyLossRows policy_loss_;
   std::map<std::string, std::string> policy_loss_paths_;  // by name
   Contradictions contradictions_;

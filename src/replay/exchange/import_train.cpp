@@ -202,7 +202,7 @@ foreign::Replacements replacements(const TorchFile& file, const ImportedTrain& m
 
 /// The step of every sample; 0 for all where the files do not say.
 std::map<int64_t, int64_t> schedule(std::span<const TorchFile* const> files,
-                                    const TrainBatch& batch,
+                                    const TrainBatch& batch, std::optional<size_t> generated,
                                     std::vector<foreign::Problem>& findings) {
   std::map<int64_t, int64_t> steps;
   bool known = false;
@@ -211,8 +211,13 @@ std::map<int64_t, int64_t> schedule(std::span<const TorchFile* const> files,
   }
   std::vector<foreign::TrainShard> shards;
   for (const TorchFile* file : files) shards.emplace_back(*file);
-  const TrajectoryCheck found = check_trajectories(shards, read_batch_sizes(files));
-  for (const auto& problems : {found.problems, check_step_sizes(files, found)}) {
+  // A selection of samples, exported, is divided by the numbers of all.
+  const TorchFile& first = *files.front();
+  if (first.tree().find(first.root(), "rlreplay") != nullptr) generated.reset();
+  const std::vector<int64_t> taken = read_taken(files);
+  const TrajectoryCheck found = check_trajectories(shards, taken);
+  for (const auto& problems : {found.problems, check_step_sizes(files, taken, found),
+                               check_sizes_of_all(shards, found, generated)}) {
     findings.insert(findings.end(), problems.begin(), problems.end());
   }
   for (const TorchFile* file : files) {
@@ -302,18 +307,19 @@ void keep_fields(const OwnStep& own, TrainData& data) {
 
 }  // namespace
 
-ImportedTrain import_train(std::span<const TorchFile* const> files) {
+ImportedTrain import_train(std::span<const TorchFile* const> files,
+                           std::optional<size_t> generated) {
   const TrainBatch batch = assemble_train(files);
   ImportedTrain made;
   made.rollout_id = batch.rollout_id;
   made.findings = batch.findings;
+  made.cut = batch.cp_size > 1;
   made.layout = "dp " + std::to_string(batch.shards) + ", cp " + std::to_string(batch.cp_size) +
                 ", " + std::to_string(batch.replicas) + (batch.replicas == 1 ? " copy" : " copies");
-  const std::map<int64_t, int64_t> steps = schedule(files, batch, made.findings);
+  const std::map<int64_t, int64_t> steps = schedule(files, batch, generated, made.findings);
   std::map<int64_t, OwnStep> own = read_own_steps(*files.front(), made.rollout_id);
   std::map<int64_t, std::vector<size_t>> rows;
   for (size_t i = 0; i < batch.size(); ++i) rows[steps.at(batch.sample_index[i])].push_back(i);
-  made.cut = batch.cp_size > 1;
   std::map<int64_t, Place> places;
   for (auto& [step, of_step] : rows) {
     if (const auto order = own.find(step); order != own.end()) {

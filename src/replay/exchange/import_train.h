@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -25,12 +26,13 @@ struct ImportedTrain {
   std::map<int64_t, std::vector<format::Dataset>> own;
   std::set<uint64_t> with_inputs;  // samples that were made from more than their tokens
   std::string layout;              // "dp 2, cp 2, 1 copy"
-};
   bool cut = false;                // whether context parallelism cut responses
+};
 
-/// Puts the files of one rollout's training data together, step by step.
-/// Errors: as foreign::assemble_train.
-ImportedTrain import_train(std::span<const foreign::TorchFile* const> files);
+/// Puts the files of one rollout's training data together, step by step. `generated`: how many
+/// samples the rollout has, where it is there. Errors: as foreign::assemble_train.
+ImportedTrain import_train(std::span<const foreign::TorchFile* const> files,
+                           std::optional<size_t> generated);
 
 /// What no import of a file of training data gets past. Errors: as of import_train.
 void check_train_file(const foreign::TorchFile& file);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "format/foreign/train_shard.h"
 #include "src/base/error.h"
 #include "src/base/number_text.h"
+#include "src/base/words.h"
 #include "src/replay/exchange/rank_schedules.h"
 #include "src/replay/exchange/rollout_copies.h"
 #include "src/replay/exchange/schedule_check.h"
@@ -31,31 +33,95 @@ std::string rollout_name(const TrainShard& shard) {
   return "rollout " + std::to_string(shard.rollout_id());
 }
 
-/// Ranks are counted from 0; Miles since 2026-09 writes those of tensor rank 0 alone, so numbers
-/// may be left out where no sample is.
+std::string list_of(const std::vector<int64_t>& ranks) {
+  constexpr size_t kMost = 8;
+  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < std::min(ranks.size(), kMost); ++i) {
+    out += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  }
+  return out + (ranks.size() > kMost ? ", ..." : "");
+}
+
+/// The first ranks that are not there, by the numbers of those that are. Ranks are counted from 0;
+/// Miles since 2026-09 writes those of tensor rank 0 alone: every second, say.
+std::vector<int64_t> rank_gaps(const std::set<int64_t>& there) {
+  constexpr size_t kMost = 100;
+  int64_t step = 0;
+  for (const int64_t rank : there) step = std::gcd(step, rank);
+  std::vector<int64_t> out;
+  for (int64_t rank = 0; step > 0 && rank < *there.rbegin() && out.size() < kMost; rank += step) {
+    if (!there.contains(rank)) out.push_back(rank);
+  }
+  return out;
+}
+
+/// Whether some samples are in more of the files than others, which compare_replicas says.
+bool has_other_copies(const std::vector<TrainShard>& shards) {
+  std::map<std::vector<int64_t>, size_t> copies;
+  for (const TrainShard& shard : shards) ++copies[shard.indices()];
+  return std::ranges::any_of(copies,
+                             [&](const auto& of) { return of.second != copies.begin()->second; });
+}
+
+/// That files hold too few samples, and of which ranks they lack those.
+Problem rank_missing(const std::vector<TrainShard>& shards, const std::string& found) {
+  std::set<int64_t> there;
+  for (const TrainShard& shard : shards) there.insert(shard.rank());
+  const std::string where = rollout_name(shards.front());
+  if (shards.front().is_whole()) {
+    return {"rank-missing", found + ": those of another rank are missing", where};
+  }
+  const std::vector<int64_t> gaps = rank_gaps(there);
+  if (!gaps.empty()) {
+    return {"rank-missing",
+            found + ": the " + (gaps.size() == 1 ? "file" : "files") + " of " + list_of(gaps) +
+                (gaps.size() == 1 ? " is missing" : " are missing"),
+            where};
+  }
+  const int64_t last = *there.rbegin();
+  const bool alternate = last > 0 && last + 1 != std::ssize(there);
+  return {"rank-missing",
+          found + ": another rank's file is missing" +
+              (alternate ? ", of a number between these (from rank 1 on) or above them" : ""),
+          where};
+}
+
+/// Holds the sizes of batches against the samples that are there, and those against the numbers of
+/// the ranks. `generated`: samples of their rollout, where that is there.
 void check_batch_size(std::span<const TorchFile* const> files,
-                      const std::vector<TrainShard>& shards, std::vector<Problem>& problems) {
+                      const std::vector<TrainShard>& shards, std::optional<size_t> generated,
+                      std::vector<Problem>& problems) {
   const TorchFile& file = *files.front();
   // A selection of samples, exported, is divided by the numbers of all.
   if (file.tree().find(file.root(), "rlreplay") != nullptr) return;
-  const TrajectoryCheck found = check_trajectories(shards, read_batch_sizes(files));
+  const std::vector<int64_t> sizes = read_taken(files);
+  const TrajectoryCheck found = check_trajectories(shards, sizes);
   std::ranges::copy(found.problems, std::back_inserter(problems));
+  std::set<int64_t> ranks, samples;
+  for (const TrainShard& shard : shards) {
+    ranks.insert(shard.rank());
+    samples.insert(shard.indices().begin(), shard.indices().end());
+  }
+  const bool whole = shards.front().is_whole();
+  const std::string hold = (whole ? "the file holds "
+                                  : (ranks.size() == 1 ? "the file of " : "the files of ") +
+                                        list_of({ranks.begin(), ranks.end()}) +
+                                        (ranks.size() == 1 ? " holds " : " hold "));
   if (found.missing() <= 0) {
-    std::ranges::move(check_step_sizes(files, found), std::back_inserter(problems));
+    std::ranges::move(check_step_sizes(files, sizes, found), std::back_inserter(problems));
+    const bool all = found.missing() == 0;
+    const bool numbered = ranks.size() == shards.size();  // each says another rank
+    if (all || whole || !numbered || has_other_copies(shards) || rank_gaps(ranks).empty()) return;
+    problems.push_back(rank_missing(shards, hold + counted(samples.size(), "sample")));
     return;
   }
-  std::set<int64_t> ranks;
-  for (const TrainShard& shard : shards) ranks.insert(shard.rank());
-  std::string there;
-  for (const int64_t rank : ranks) there += (there.empty() ? "" : ", ") + std::to_string(rank);
-  const bool whole = shards.front().is_whole();
-  problems.push_back(
-      {"rank-missing",
-       "the steps took " + std::to_string(found.taken) + " samples, " +
-           (whole ? "the file holds " : "the files of rank " + there + " hold ") +
-           std::to_string(found.named) + ": " +
-           (whole ? "those of another rank are missing" : "another rank's file is missing"),
-       rollout_name(shards.front())});
+  auto oversized = check_sizes_of_all(shards, found, generated);
+  if (!oversized.empty()) {
+    std::ranges::move(oversized, std::back_inserter(problems));
+    return;
+  }
+  problems.push_back(rank_missing(shards, "the steps took " + std::to_string(found.taken) +
+                                              " samples, " + hold + std::to_string(found.named)));
 }
 
 /// Samples that one file lists twice: what is said of its other samples follows from that.
@@ -157,7 +223,8 @@ std::vector<Problem> check_name(const std::string& name, const TorchFile& file) 
   return problems;
 }
 
-std::vector<Problem> check_rank_files(std::span<const TorchFile* const> files, bool generated) {
+std::vector<Problem> check_rank_files(std::span<const TorchFile* const> files,
+                                      std::optional<size_t> generated) {
   std::vector<Problem> problems;
   std::vector<TrainShard> shards;
   guarded(problems, [&] {
@@ -172,7 +239,7 @@ std::vector<Problem> check_rank_files(std::span<const TorchFile* const> files, b
   std::ranges::move(compare_schedules(files), std::back_inserter(problems));
   // Sizes of batches that contradict themselves say nothing of other files.
   if (!shards.front().is_whole() || problems.empty()) {
-    guarded(problems, [&] { check_batch_size(files, shards, problems); });
+    guarded(problems, [&] { check_batch_size(files, shards, generated, problems); });
   }
   guarded(problems, [&] {
     for (const Problem& found : assemble_train(files).findings) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,10 +12,10 @@ namespace rlreplay::replay {
 /// What the train dumps of one rollout say of each other: rank-missing (a number is left out, or
 /// the files hold fewer samples than they say were trained on), replica-mismatch (copies of tensor
 /// or pipeline parallelism differ), slice-missing, schedule-mismatch, and what keeps them from
-/// being put together; of a file that lists a sample twice that alone. `generated`: their rollout
-/// is there; else compare_raw_rewards, too.
+/// being put together; of a file that lists a sample twice that alone. `generated`: how many
+/// samples their rollout has, where it is there; else compare_raw_rewards, too.
 [[nodiscard]] std::vector<foreign::Problem> check_rank_files(
-    std::span<const foreign::TorchFile* const> files, bool generated = true);
+    std::span<const foreign::TorchFile* const> files, std::optional<size_t> generated);
 
 /// Whether a file's name says which rollout, rank or call it is of: "train_data/0_1.pt".
 [[nodiscard]] bool names_dump(const std::string& name);

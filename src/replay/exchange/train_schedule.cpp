@@ -104,6 +104,18 @@ std::vector<int64_t> read_batch_sizes(std::span<const foreign::TorchFile* const>
   return {};
 }
 
+std::vector<int64_t> read_taken(std::span<const foreign::TorchFile* const> files) {
+  std::vector<int64_t> sizes = read_batch_sizes(files);
+  if (!sizes.empty()) return sizes;
+  for (const foreign::TorchFile* file : files) {
+    const std::vector<ScheduleShard> shards = schedule_shards(*file);
+    if (shards.empty() || shards.front().dict.kind != Kind::kDict) continue;
+    const auto size = file->tree().integer(shards.front().dict, "dynamic_global_batch_size");
+    if (size) return {*size};
+  }
+  return {};
+}
+
 std::vector<int64_t> read_batch_sizes(const foreign::TorchFile& file) {
   const std::vector<ScheduleShard> shards = schedule_shards(file);
   for (const char* key : kBatchSizes) {

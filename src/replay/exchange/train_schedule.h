@@ -51,6 +51,10 @@ struct StepOf {
 [[nodiscard]] std::vector<int64_t> read_batch_sizes(
     std::span<const foreign::TorchFile* const> files);
 
+/// The same; where no file says it, the size of the one batch of Miles' multi-LoRA, which trains on
+/// a rollout in one step.
+[[nodiscard]] std::vector<int64_t> read_taken(std::span<const foreign::TorchFile* const> files);
+
 /// slime's name of the sizes of a rollout's batches, and Miles'.
 inline constexpr std::array kBatchSizes = {"global_batch_sizes", "num_rollouts"};
 

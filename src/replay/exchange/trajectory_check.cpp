@@ -79,6 +79,70 @@ std::string sum_text(const Member& member) {
   return member.sum ? shortest_of(*member.sum) : "None";
 }
 
+/// Numbers by step.
+using ByStep = std::map<int64_t, std::set<int64_t>>;
+
+/// What the files of a rollout hold of each step.
+struct StepCounts {
+  ByStep trajectories, samples;
+  std::map<std::pair<int64_t, int64_t>, ByStep> by_rank;  // samples, by their list and rank in it
+  int64_t trajectory_places = 0;                          // of all steps
+  bool scheduled = true;  // the files say which samples are of which step
+
+  /// Whether the sizes are numbers of samples, of all ranks or of each of them.
+  [[nodiscard]] bool count_otherwise(std::span<const int64_t> sizes) const;
+};
+
+/// How many there are in each of the steps.
+std::vector<int64_t> of_steps(const ByStep& held, size_t steps) {
+  std::vector<int64_t> out;
+  for (size_t step = 0; step < steps; ++step) {
+    const auto at = held.find(static_cast<int64_t>(step));
+    out.push_back(at == held.end() ? 0 : std::ssize(at->second));
+  }
+  return out;
+}
+
+bool StepCounts::count_otherwise(std::span<const int64_t> sizes) const {
+  const auto fits = [&](const ByStep& held) {
+    return std::ranges::equal(of_steps(held, sizes.size()), sizes);
+  };
+  return fits(samples) ||
+         std::ranges::all_of(by_rank, [&](const auto& of) { return fits(of.second); });
+}
+
+/// Of files that say no schedule all samples are of the one step, where there is one; nothing where
+/// there are several, and of a selection of samples, exported, which is divided by the numbers of
+/// all. Errors: kCorrupt.
+std::optional<StepCounts> count_steps(std::span<const foreign::TorchFile* const> files,
+                                      size_t count) {
+  StepCounts out;
+  std::map<std::vector<int64_t>, int64_t> lists;  // of samples: replicas have the same
+  for (const foreign::TorchFile* file : files) {
+    if (file->tree().find(file->root(), "rlreplay") != nullptr) return std::nullopt;
+    const auto steps = read_schedule(*file);
+    if (!steps && count != 1) return std::nullopt;
+    out.scheduled = out.scheduled && steps;
+    const TrainShard shard(*file);
+    const int64_t list = lists.emplace(shard.indices(), std::ssize(lists)).first->second;
+    for (size_t row = 0; row < shard.indices().size(); ++row) {
+      const int64_t sample = shard.indices()[row];
+      int64_t step = 0;
+      if (steps) {
+        const auto at = steps->find(sample);
+        if (at == steps->end()) return std::nullopt;
+        step = at->second;
+      }
+      const int64_t id = shard.whole_number(row, "rollout_ids").value_or(sample);
+      out.trajectory_places += out.trajectories[step].insert(id).second ? 1 : 0;
+      out.samples[step].insert(sample);
+      const int64_t rank = shard.whole_number(row, "data_parallel_rank").value_or(0);
+      out.by_rank[{list, rank}][step].insert(sample);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 TrajectoryCheck check_trajectories(std::span<const TrainShard> shards,
@@ -114,40 +178,39 @@ TrajectoryCheck check_trajectories(std::span<const TrainShard> shards,
   return out;
 }
 
+std::vector<foreign::Problem> check_sizes_of_all(std::span<const TrainShard> shards,
+                                                 const TrajectoryCheck& found,
+                                                 std::optional<size_t> generated) {
+  std::set<int64_t> samples;
+  for (const TrainShard& shard : shards) {
+    samples.insert(shard.indices().begin(), shard.indices().end());
+  }
+  if (found.missing() <= 0 || !generated || samples.size() < *generated) return {};
+  return {{"schedule-mismatch",
+           "the steps took " + std::to_string(found.taken) + " trajectories, and the rollout has " +
+               std::to_string(found.named) +
+               ", which are all there: the sizes of batches are of others",
+           shards.front().path()}};
+}
+
 std::vector<foreign::Problem> check_step_sizes(std::span<const foreign::TorchFile* const> files,
+                                               std::span<const int64_t> sizes,
                                                const TrajectoryCheck& found) {
   if (found.taken == 0 || found.missing() > 0 || !found.problems.empty()) return {};
-  std::map<int64_t, std::set<int64_t>> held;  // trajectories, by step
-  size_t count = 0;                           // of all steps
-  for (const foreign::TorchFile* file : files) {
-    // A selection of samples, exported, is divided by the numbers of all.
-    if (file->tree().find(file->root(), "rlreplay") != nullptr) return {};
-    const auto steps = read_schedule(*file);
-    if (!steps) return {};
-    const TrainShard shard(*file);
-    for (size_t row = 0; row < shard.indices().size(); ++row) {
-      const int64_t sample = shard.indices()[row];
-      const auto step = steps->find(sample);
-      if (step == steps->end()) return {};
-      const int64_t id = shard.whole_number(row, "rollout_ids").value_or(sample);
-      count += held[step->second].insert(id).second ? 1 : 0;
-    }
-  }
-  if (static_cast<int64_t>(count) != found.named) return {};  // some are of two steps
-  const std::vector<int64_t> sizes = read_batch_sizes(files);
-  std::optional<size_t> odd;  // the first that does not fit
-  size_t fit = 0;
-  for (size_t step = 0; step < sizes.size(); ++step) {
-    const bool fits = std::cmp_equal(held[static_cast<int64_t>(step)].size(), sizes[step]);
-    fit += fits ? 1 : 0;
-    if (!fits && !odd) odd = step;
-  }
-  if (!odd || fit == 0) return {};  // of none that fits another thing was counted
-  const size_t there = held[static_cast<int64_t>(*odd)].size();
+  const std::optional<StepCounts> held = count_steps(files, sizes.size());
+  if (!held || held->trajectory_places != found.named) return {};  // some are of two steps
+  const std::vector<int64_t> there = of_steps(held->trajectories, sizes.size());
+  const auto fits = std::ranges::mismatch(there, sizes);
+  if (fits.in1 == there.end()) return {};
+  // Of none that fits another thing was counted: samples, or those of each rank.
+  bool any = false;
+  for (size_t step = 0; step < sizes.size(); ++step) any = any || there[step] == sizes[step];
+  if (!any && held->count_otherwise(sizes)) return {};
+  const auto odd = static_cast<size_t>(fits.in1 - there.begin());
   return {{"schedule-mismatch",
-           "the size of batch " + std::to_string(*odd) + " is " + std::to_string(sizes[*odd]) +
-               ", its micro-batches hold " +
-               (there == 1 ? "1 trajectory" : std::to_string(there) + " trajectories"),
+           "the size of batch " + std::to_string(odd) + " is " + std::to_string(sizes[odd]) +
+               (held->scheduled ? ", its micro-batches hold " : ", the files hold ") +
+               (there[odd] == 1 ? "1 trajectory" : std::to_string(there[odd]) + " trajectories"),
            files.front()->path()}};
 }
 

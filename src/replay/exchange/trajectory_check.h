@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,11 +29,18 @@ struct TrajectoryCheck {
 [[nodiscard]] TrajectoryCheck check_trajectories(std::span<const foreign::TrainShard> shards,
                                                  std::span<const int64_t> batch_sizes);
 
-/// The first step whose micro-batches do not hold as many trajectories as the size of its batch
-/// says, where those of others do, a schedule-mismatch: of files that hold all that was `found`,
-/// each of one step.
+/// A schedule-mismatch where the steps took more than all samples of their rollout, which are
+/// there. `generated`: how many samples it has; nothing where it is not there.
+[[nodiscard]] std::vector<foreign::Problem> check_sizes_of_all(
+    std::span<const foreign::TrainShard> shards, const TrajectoryCheck& found,
+    std::optional<size_t> generated);
+
+/// The first step that does not hold as many trajectories as the size of its batch says, a
+/// schedule-mismatch: of files that hold all that was `found`, each of one step. Sizes that are, of
+/// all steps, numbers of something else are none: of samples, or of those of each rank.
 /// Errors: kCorrupt.
 [[nodiscard]] std::vector<foreign::Problem> check_step_sizes(
-    std::span<const foreign::TorchFile* const> files, const TrajectoryCheck& found);
+    std::span<const foreign::TorchFile* const> files, std::span<const int64_t> sizes,
+    const TrajectoryCheck& found);
 
 }  // namespace rlreplay::replay

@@ -64,15 +64,18 @@ class RunFiles {
   void add(const std::vector<std::unique_ptr<TorchFile>>& family, const std::string& path,
            Problems& problems) {
     std::vector<const TorchFile*> train;
-    bool generated = true;  // each rollout that is trained on is there
+    std::optional<size_t> generated = 0;  // samples of the rollout that is trained on
     for (const auto& file : family) {
       const DumpKind kind = dump_kind(file->tree(), file->root());
       const foreign::Value* id = file->tree().find(file->root(), "rollout_id");
       if (id == nullptr || id->kind != foreign::Kind::kInt) continue;
-      if (kind == DumpKind::kRollout) add_rollout(id->integer, file->path(), problems);
+      if (kind == DumpKind::kRollout) add_rollout(id->integer, *file, problems);
       if (kind != DumpKind::kTrainRank && kind != DumpKind::kTrainSamples) continue;
       trained_.insert(id->integer);
-      generated = generated && rollouts_.contains(id->integer);
+      const auto rollout = rollouts_.find(id->integer);
+      generated = rollout == rollouts_.end() ? std::nullopt
+                  : generated                ? std::optional(rollout->second.samples)
+                                             : generated;
       train.push_back(file.get());
     }
     if (train.empty()) return;
@@ -84,15 +87,16 @@ class RunFiles {
 
   std::vector<foreign::Problem> finish() const {
     std::set<int64_t> generated;
-    for (const auto& [rollout, path] : rollouts_) generated.insert(rollout);
+    for (const auto& [id, rollout] : rollouts_) generated.insert(id);
     return check_rollouts(generated, trained_);
   }
 
  private:
   /// What keeps files that a problem names already from being put together is its consequence: the
-  /// others are held against each other. `generated`: their rollouts are there.
-  void check_ranks_of(std::vector<const TorchFile*> files, bool generated, const std::string& path,
-                      Problems& problems) {
+  /// others are held against each other. `generated`: samples of their rollout,
+  /// where that is there.
+  void check_ranks_of(std::vector<const TorchFile*> files, std::optional<size_t> generated,
+                      const std::string& path, Problems& problems) {
     const auto found = check_rank_files(files, generated);
     const bool lacks = std::ranges::count(found, "rank-missing", &foreign::Problem::code) > 0 &&
                        std::ranges::any_of(problems, is_of_columns);
@@ -118,16 +122,23 @@ class RunFiles {
     return found.code == to_string(ErrorCode::kCorrupt) || found.code == "slice-missing";
   }
 
-  void add_rollout(int64_t id, const std::string& path, Problems& problems) {
+  void add_rollout(int64_t id, const TorchFile& file, Problems& problems) {
+    const std::string& path = file.path();
     if (std::filesystem::path(path).filename().string().starts_with("eval_")) return;
-    const auto [first, fresh] = rollouts_.emplace(id, path);
+    const foreign::Value samples = *file.tree().find(file.root(), "samples");
+    const auto [first, fresh] =
+        rollouts_.emplace(id, Rollout{path, file.tree().sequence(samples).size()});
     if (fresh) return;
-    problems.push_back(
-        {"two-runs", path, "",
-         first->second + " holds rollout " + std::to_string(id) + ", too: give one run at a time"});
+    problems.push_back({"two-runs", path, "",
+                        first->second.path + " holds rollout " + std::to_string(id) +
+                            ", too: give one run at a time"});
   }
 
-  std::map<int64_t, std::string> rollouts_;
+  struct Rollout {
+    std::string path;
+    size_t samples = 0;
+  };
+  std::map<int64_t, Rollout> rollouts_;
   std::set<int64_t> trained_;
   bool damaged_ = false;
 };
