@@ -142,4 +142,12 @@ STATED = (
       for name, key, said in (
           ("response too short", "response_length", " entries, response_length is 1"),
           ("sample too short", "total_length", ", total_length is 1"))),
+    *((f"an element of {column} that context rank {rank} has, {'-'.join(run)}", run,
+       both(*(train(f"train_data/0_{of}.pt", column, 0, at, to=lambda x: x - 0.5)
+              for of in ranks)),
+       every((f"is of train_data/0_{rank}.pt (rank {rank}) in A",), DIFF))
+      for run, ranks, rank, column, at in (
+          (CONTEXT, (1,), 1, "advantages", 0), (CONTEXT, (0,), 0, "advantages", 0),
+          (OLD_CONTEXT, (1,), 1, "log_probs", 0), (OLD_CONTEXT, (2,), 2, "log_probs", 0),
+          (PADDED, (1,), 1, "advantages", 0), (STAGES, (1,), 1, "advantages", 0))),
 )

@@ -171,54 +171,103 @@ void AnyDump::Shard::list(const Tree& tree, Value root) {
   }
 }
 
+void AnyDump::Shard::cut(const foreign::ShardGroup& group, size_t at) {
+  place = at;
+  const foreign::TrainShard& file = *group.shards[at];
+  for (size_t row = 0; group.cp_size > 1 && row < file.indices().size(); ++row) {
+    auto ranges = foreign::slices(file, row, group.cp_size, group.cp_rank[at]);
+    const int64_t prompt = file.length(row, "total_lengths") - file.length(row, "response_lengths");
+    for (foreign::ResponseRange& range : ranges) {
+      range.begin += prompt;
+      range.end += prompt;
+    }
+    slices.emplace(static_cast<uint64_t>(file.indices()[row]), ranges);
+  }
+}
+
+bool AnyDump::Shard::holds(uint64_t sample, std::optional<uint64_t> token) const {
+  if (!in_run || !samples.contains(sample)) return false;
+  const auto at = slices.find(sample);
+  if (!token || at == slices.end()) return true;
+  const auto t = static_cast<int64_t>(*token);
+  return std::ranges::any_of(at->second, [&](const foreign::ResponseRange& range) {
+    return range.begin <= t && t < range.end;
+  });
+}
+
+void AnyDump::cut_shards(const std::vector<foreign::TorchFile>& files, std::vector<Shard*> of) {
+  try {
+    const std::vector<foreign::TrainShard> shards(files.begin(), files.end());
+    for (const foreign::ShardGroup& group : foreign::group_shards(shards)) {
+      for (size_t at = 0; at < group.shards.size(); ++at) {
+        of[static_cast<size_t>(group.shards[at] - shards.data())]->cut(group, at);
+      }
+    }
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kEnvironment || error.code() == ErrorCode::kInternal) throw;
+    // verify says what is wrong with them
+  }
+}
+
 const std::vector<AnyDump::Shard>& AnyDump::shards(int64_t rollout) const {
   const auto [at, fresh] = shards_.try_emplace(rollout);
   std::vector<Shard>& out = at->second;
   if (!fresh) return out;
   const std::string group = std::to_string(rollout);
   NativeReader native(reader());
+  std::vector<foreign::TorchFile> ranks;
+  std::vector<size_t> rank_shards;  // places in `out`
   for (const format::UnitRecord& record : reader().units()) {
     if (!record.path.starts_with("x-") || std::ranges::count(record.groups, group) == 0) continue;
     Shard made;
     made.in_run = record.path.find("/train_data/") != record.path.npos;
     const auto source = sources_.find(record.path);
+    if (source == sources_.end() && !made.in_run) continue;
     try {
       const format::UnitReader unit = reader().open_unit(record);
       made.name = kept_name(unit);
-      if (source != sources_.end()) {
-        made.path = source->second;
-        const foreign::TorchFile file(made.path);
-        made.list(file.tree(), file.root());
-      } else if (made.in_run) {
-        RestoredFile file(reader(), unit, native.of(unit), content_bytes(reader()));
-        made.list(file.tree(), file.root());
+      if (source != sources_.end()) made.path = source->second;
+      foreign::TorchFile file =
+          source != sources_.end()
+              ? foreign::TorchFile(made.path)
+              : RestoredFile(reader(), unit, native.of(unit), content_bytes(reader())).take_file();
+      made.list(file.tree(), file.root());
+      if (made.samples.empty()) continue;
+      if (made.in_run && !made.whole) {
+        ranks.push_back(std::move(file));
+        rank_shards.push_back(out.size());
       }
     } catch (const Error& error) {
       if (error.code() == ErrorCode::kEnvironment || error.code() == ErrorCode::kInternal) throw;
       continue;  // verify says what is wrong with it
     }
-    if (!made.samples.empty()) out.push_back(std::move(made));
+    out.push_back(std::move(made));
   }
+  std::vector<Shard*> of;
+  for (const size_t i : rank_shards) of.push_back(&out[i]);
+  cut_shards(ranks, std::move(of));
   return out;
 }
 
-std::optional<int64_t> AnyDump::rank_of(int64_t rollout, uint64_t sample) const {
+std::optional<int64_t> AnyDump::rank_of(int64_t rollout, uint64_t sample,
+                                        std::optional<uint64_t> token) const {
   std::set<int64_t> ranks;
   for (const Shard& shard : shards(rollout)) {
-    const auto at = shard.samples.find(sample);
-    const bool known = at != shard.samples.end() && at->second;
-    if (known && shard.in_run && !shard.whole) ranks.insert(*at->second);
+    if (!shard.holds(sample, token) || shard.whole) continue;
+    if (const auto rank = shard.samples.at(sample)) ranks.insert(*rank);
   }
   return ranks.size() == 1 ? std::optional(*ranks.begin()) : std::nullopt;
 }
 
-std::string AnyDump::shard_of(int64_t rollout, uint64_t sample) const {
+std::string AnyDump::shard_of(int64_t rollout, uint64_t sample,
+                              std::optional<uint64_t> token) const {
+  const Shard* first = nullptr;
   for (const Shard& shard : shards(rollout)) {
-    const auto at = shard.samples.find(sample);
-    if (!shard.in_run || at == shard.samples.end() || !at->second) continue;
-    return shard.name + " (rank " + std::to_string(*at->second) + ")";
+    if (!shard.holds(sample, token) || !shard.samples.at(sample)) continue;
+    if (first == nullptr || shard.place < first->place) first = &shard;
   }
-  return {};
+  if (first == nullptr) return {};
+  return first->name + " (rank " + std::to_string(*first->samples.at(sample)) + ")";
 }
 
 std::string AnyDump::file_of(const std::string& place, std::optional<uint64_t> sample) const {

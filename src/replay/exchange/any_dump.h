@@ -1,11 +1,15 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "format/foreign/context_slices.h"
+#include "format/foreign/shard_group.h"
+#include "format/foreign/torch_file.h"
 #include "format/foreign/tree.h"
 #include "format/foreign/tree_check.h"
 #include "src/base/error.h"
@@ -45,11 +49,14 @@ class AnyDump {
   /// The error with a path that the user knows in place of a unit's: below the dump's folder, or
   /// that of the foreign file from which the unit was made.
   Error named(const Error& error) const;
-  /// The rank whose file of training data holds a sample; nothing where none or several do.
-  [[nodiscard]] std::optional<int64_t> rank_of(int64_t rollout, uint64_t sample) const;
-  /// The foreign file of training data that a sample is of, by its name in its run, and the rank
-  /// that trains on it: "train_data/0_1.pt (rank 1)". Empty where the dump keeps none.
-  std::string shard_of(int64_t rollout, uint64_t sample) const;
+  /// The rank whose file of training data holds a sample, or the token of it, of a column that
+  /// context parallelism cuts; nothing where none or several do.
+  [[nodiscard]] std::optional<int64_t> rank_of(int64_t rollout, uint64_t sample,
+                                               std::optional<uint64_t> token) const;
+  /// The foreign file of training data that a sample, or the token of it, is of, by its name in its
+  /// run, and the rank that trains on it: "train_data/0_1.pt (rank 1)". Of copies it is the one
+  /// that an import takes. Empty where the dump keeps none.
+  std::string shard_of(int64_t rollout, uint64_t sample, std::optional<uint64_t> token) const;
   /// The foreign file that a place of a rollout or a step is of ("train/0-0"), and, of a step, of
   /// those that hold the sample the first and their number; empty where none is known.
   std::string file_of(const std::string& place, std::optional<uint64_t> sample) const;
@@ -65,10 +72,19 @@ class AnyDump {
     bool distinct = true;  // whether it lists each once
     bool in_run = false;   // lies in train_data/: outside of it no rank is taken
     bool whole = false;    // of all ranks
+    size_t place = 0;      // among the files of its samples, the one that an import takes first
+    /// Where files of a rank are slices: of each sample, the tokens that the file holds.
+    std::map<uint64_t, std::array<foreign::ResponseRange, 2>> slices;
 
     /// Adds the samples of the file.
     void list(const foreign::Tree& tree, foreign::Value root);
+    /// Adds which slices the file of a rank has, and its place among those of the same samples.
+    void cut(const foreign::ShardGroup& group, size_t at);
+    /// Whether the file holds the sample, or the token of a column that is cut.
+    [[nodiscard]] bool holds(uint64_t sample, std::optional<uint64_t> token) const;
   };
+  /// Says of the files of one rollout's ranks how they are cut, where they go together.
+  static void cut_shards(const std::vector<foreign::TorchFile>& files, std::vector<Shard*> of);
   /// The files of a rollout's training data that can be read, each parsed once.
   const std::vector<Shard>& shards(int64_t rollout) const;
   [[nodiscard]] const format::UnitRecord* find_unit(const Error& error) const;

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "format/foreign/train_columns.h"
 #include "src/base/number_text.h"
 #include "src/base/shell.h"
 #include "src/base/step_id.h"
@@ -11,6 +12,7 @@
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/kept_difference.h"
 #include "src/replay/exchange/other_difference.h"
+#include "src/replay/exchange/slime_columns.h"
 #include "src/replay/verbs/engine_half.h"
 #include "src/replay/verbs/value_checks.h"
 #include "src/replay/verbs/verb.h"
@@ -66,6 +68,16 @@ Error named(const AnyDump& a, const AnyDump& b, const Error& error) {
   return in_a.where() == in_b.where() ? in_a : error.at(in_a.where() + " or " + in_b.where());
 }
 
+/// The token that differs, where files of a rank hold the field's values of their tokens alone.
+std::optional<uint64_t> cut_token(const std::string& field, const ValueDifference& found) {
+  for (const SlimeColumn& name : kSlimeColumns) {
+    const auto* const column = foreign::train_column(name.theirs);
+    const bool is_cut = column != nullptr && column->is_cut();
+    if (is_cut && field == "train/" + std::string(name.ours)) return found.token;
+  }
+  return std::nullopt;
+}
+
 /// Adds the rank of the first sample that differs to each field of training data, and of the first
 /// of all a note that names the file, too: an import puts the ranks of a framework together, and
 /// only its files say it.
@@ -73,16 +85,19 @@ void name_ranks(const AnyDump& a, const AnyDump& b, DumpsDifference& difference)
   const auto of_step = [](const std::optional<ValueDifference>& found) {
     return found && found->step_id && found->sample;
   };
-  const auto name = [&](std::optional<ValueDifference>& found) {
+  const auto name = [&](const std::string& field, std::optional<ValueDifference>& found) {
     if (!of_step(found) || found->rank) return;
-    found->rank = a.rank_of(found->rollout_id, *found->sample);
-    if (!found->rank) found->rank = b.rank_of(found->rollout_id, *found->sample);
+    const auto token = cut_token(field, *found);
+    found->rank = a.rank_of(found->rollout_id, *found->sample, token);
+    if (!found->rank) found->rank = b.rank_of(found->rollout_id, *found->sample, token);
   };
   auto& first = difference.data.first;
-  name(first);
-  for (FieldDifference& field : difference.data.fields) name(field.first);
+  const std::string& first_field = difference.data.first_field;
+  name(first_field, first);
+  for (FieldDifference& field : difference.data.fields) name(field.field, field.first);
   if (!of_step(first)) return;
-  const std::string shard = a.shard_of(first->rollout_id, *first->sample);
+  const std::string shard =
+      a.shard_of(first->rollout_id, *first->sample, cut_token(first_field, *first));
   if (shard.empty()) return;
   difference.notes.push_back("sample " + std::to_string(*first->sample) + " of step " +
                              StepId{first->rollout_id, *first->step_id}.name() + " is of " + shard +
