@@ -10,7 +10,7 @@ import unittest
 
 from edit_cases import DEEP, DIFF, EDITS, IMPORT, IMPORTED, LEGAL, MISMATCH, PLAIN
 from edits import (CONTEXT, DATA, EditedRun, LATEST, TENSOR, both, copied, copies_apart, gone,
-                   lacks, longer, part, put, rewards_of_parts, shards, train)
+                   lacks, longer, numbered, part, put, rewards_of_parts, shards, train)
 from stated_cases import STATED
 from support import FULL
 
@@ -193,6 +193,43 @@ class OneEdit(EditedRun):
         deep, = self.lines("verify", "--deep", self.written("unlooked", files), code=1)
         self.assertEqual(deep["not_checked"], ["what values mean, and training against its "
                                                "rollout: the problems come first"])
+
+    def test_files_that_were_set_aside_are_named(self):
+        files = self.files(DATA)
+        files["rollout_data/notes.pt"] = ["no dump"]
+        folder = self.written("aside", files)
+        for name in ("trajectory/0.jsonl", "trajectory/1.jsonl"):
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text("{}\n")
+        aside = ["what holds no dump, and an import keeps as it is: rollout_data/notes.pt",
+                 "what does not end in .pt, and no import reads: trajectory/ (2 files)"]
+        for flags in ([], ["--deep"]):
+            found, = self.lines("verify", *flags, folder, code=len(flags))  # 1: removed-mismatch
+            self.assertEqual(found["not_checked"][:2], aside)
+
+    def test_what_was_not_held_against_a_damaged_file_is_said(self):
+        folder = self.written("damaged rank", self.files(DATA))
+        path = folder / "train_data/0_1.pt"
+        path.write_bytes(path.read_bytes()[:-100])
+        for flags in ([], ["--deep"]):
+            found, = self.lines("verify", *flags, folder, code=3)
+            self.assertEqual(found["not_checked"][:2], [
+                "what train_data/0_0.pt says beside train_data/0_1.pt",
+                "which rollouts have samples and training: train_data/0_1.pt is damaged, or not what its "
+                "name says"])
+
+    def test_rollouts_between_others_are_named(self):
+        files = self.files(LATEST)
+        both(gone("rollout_data/eval_1.pt"),
+             numbered("rollout_data/1.pt", "train_data/1.pt", rollout=3))(files)
+        folder, dump = self.written("between", files), self.folder / "between dump"
+        report = json.loads(self.run_program("import", folder, "-o", dump, "--json").stdout)
+        self.assertIn("rollouts-between", [found["code"] for found in report["findings"]])
+        for path in folder, dump:
+            found = json.loads(self.run_program("verify", "--deep", "--json", path).stdout)
+            self.assertIn("rollouts 1, 2: neither samples nor steps are there, as they are of rollouts "
+                          "before and after (files may be missing, or the run did not dump them)",
+                          found["not_checked"])
 
     def test_what_nothing_was_there_to_be_held_against_is_said(self):
         """Of the last rollouts without training, and of training without any rollout."""

@@ -97,6 +97,7 @@ void ImportedDump::note_gaps() {
   note(options_.paths.front(), check_rollouts(generated, trained));
   // Rollouts alone are what was asked for: verify says what that leaves unchecked.
   if (!trained.empty()) note(options_.paths.front(), find_unheld(generated, trained));
+  note(options_.paths.front(), find_rollout_gaps(generated, trained));
   note(options_.paths.front(), find_step_gaps(steps));
 }
 

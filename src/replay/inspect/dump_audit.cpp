@@ -281,14 +281,15 @@ void check_event_units(const RecordedRun& run) {
   for (const StepId& step : run.steps()) check("train", step.group());
 }
 
-/// Rollouts and steps of an import that nothing is there to be held against.
+/// Rollouts and steps of an import that nothing is there to be held against, or that are not there.
 void note_unheld(const RecordedRun& run, std::vector<std::string>& notes) {
   if (!run.is_imported()) return;
   std::set<int64_t> trained;
   for (const StepId& step : run.steps()) trained.insert(step.rollout);
-  for (const Problem& found :
-       find_unheld({run.rollouts().begin(), run.rollouts().end()}, trained)) {
-    notes.push_back(found.where + ": " + found.message);
+  const std::set<int64_t> generated(run.rollouts().begin(), run.rollouts().end());
+  for (const auto& problems :
+       {find_unheld(generated, trained), find_rollout_gaps(generated, trained)}) {
+    for (const Problem& found : problems) notes.push_back(found.where + ": " + found.message);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "format/foreign/dump_check.h"
 #include "format/foreign/torch_file.h"
+#include "src/base/words.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/import_check.h"
 #include "src/replay/exchange/own_datasets.h"
@@ -143,6 +144,15 @@ class RunFiles {
   bool damaged_ = false;
 };
 
+/// "a.pt, b.pt", of many the first few.
+std::string named_files(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 8;
+  const std::vector<std::string> first(
+      names.begin(), names.begin() + static_cast<ptrdiff_t>(std::min(names.size(), kMost)));
+  const size_t more = names.size() - first.size();
+  return joined(first, ", ") + (more == 0 ? "" : " and " + std::to_string(more) + " more");
+}
+
 /// The sentence of `not_checked` on what was looked at in each file alone.
 std::string values_not_checked(bool deep, bool folder) {
   if (!folder) return "what other files of its run say: the file was given alone";
@@ -182,9 +192,11 @@ class TorchFiles {
     const auto sources = find_sources({path_}, folder_ ? ".pt" : "");
     for (const auto& family : sources) check_family(family);
     out_.others = others_.size();
+    note_aside();
     if (out_.others == out_.files) std::ranges::move(others_, std::back_inserter(out_.problems));
     if (folder_) add_problems(find_rank_gaps(sources), path_, out_.problems);
-    if (folder_ && comparable_) add_problems(run_.finish(), path_, out_.problems);
+    if (folder_ && unheld_.empty()) add_problems(run_.finish(), path_, out_.problems);
+    note_unjudged();
     out_.corrupt = out_.corrupt || run_.damaged();
     const bool values = deep_ && folder_;
     if (!values && has_own_ && sound()) guarded([&] { const AnyDump dump(path_); });
@@ -203,6 +215,7 @@ class TorchFiles {
   void check_family(const std::vector<SourceFile>& family) {
     std::vector<std::unique_ptr<TorchFile>> read;
     Problems problems;
+    std::vector<std::string> held, unheld;
     bool comparable = true;  // each is there and is what its name says
     for (const SourceFile& source : family) {
       ++out_.files;
@@ -211,22 +224,57 @@ class TorchFiles {
       if (!named) set_others_aside(problems);
       const bool no_dump = named && file != nullptr && is_no_dump(*file);
       out_.corrupt = out_.corrupt || no_dump;
-      comparable = comparable && file != nullptr && !no_dump;
+      const auto other =
+          file == nullptr ? std::vector<foreign::Problem>() : check_name(source.name, *file);
+      const bool is_held = file != nullptr && !no_dump && other.empty();
+      (is_held ? held : unheld).push_back(source.name);
+      comparable = comparable && is_held;
       if (file == nullptr) continue;
-      const auto other = check_name(source.name, *file);
-      comparable = comparable && other.empty();
       add_problems(other, source.path, problems);
       has_own_ = has_own_ || has_own(*file);
       read.push_back(std::move(file));
     }
     if (folder_ && comparable) run_.add(read, path_, problems);
-    comparable_ = comparable_ && comparable;
+    if (!comparable && !held.empty()) {
+      unjudged_.push_back("what " + named_files(held) + " says beside " + named_files(unheld));
+    }
+    if (!comparable) std::ranges::move(unheld, std::back_inserter(unheld_));
     std::ranges::move(problems, std::back_inserter(out_.problems));
   }
 
   static bool is_no_dump(const TorchFile& file) {
     return dump_kind(file.tree(), file.root()) == DumpKind::kNone &&
            !foreign::unknown_version(file.tree(), file.root());
+  }
+
+  /// Which files were not looked at, or hold no dump.
+  void note_aside() {
+    std::vector<std::string> names;
+    for (const VerifyProblem& other : others_) {
+      names.push_back(std::filesystem::path(other.path).lexically_relative(path_).string());
+    }
+    if (folder_ && out_.others < out_.files && !names.empty()) {
+      out_.not_checked.push_back("what holds no dump, and an import keeps as it is: " +
+                                 named_files(names));
+    }
+    if (!folder_) return;
+    names.clear();
+    for (const auto& [name, count] : other_files({path_}, ".pt")) {
+      names.push_back(name + (count > 1 ? " (" + counted(count, "file") + ")" : ""));
+    }
+    if (!names.empty()) {
+      out_.not_checked.push_back("what does not end in .pt, and no import reads: " +
+                                 named_files(names));
+    }
+  }
+
+  /// What was not looked at because files cannot be read, or are not what their names say.
+  void note_unjudged() {
+    if (!folder_ || unheld_.empty()) return;
+    std::ranges::move(unjudged_, std::back_inserter(out_.not_checked));
+    out_.not_checked.push_back("which rollouts have samples and training: " + named_files(unheld_) +
+                               (unheld_.size() == 1 ? " is damaged, or not what its name says"
+                                                    : " are damaged, or not what their names say"));
   }
 
   /// A file that is no dump is a problem only where all are none, or its name says that it is one.
@@ -277,7 +325,8 @@ class TorchFiles {
   Problems others_;  // of files that are no dumps
   RunFiles run_;
   bool has_own_ = false;
-  bool comparable_ = true;  // the files so far, with each other
+  std::vector<std::string> unheld_;    // files that nothing can be held against
+  std::vector<std::string> unjudged_;  // what was not compared for them
 };
 
 /// Samples and steps as lines of JSON.

@@ -1,6 +1,7 @@
 #include "src/replay/record/run_gaps.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "src/base/words.h"
 
@@ -44,17 +45,40 @@ std::vector<Problem> check_rollouts(const std::set<int64_t>& generated,
 
 std::vector<Problem> find_unheld(const std::set<int64_t>& generated,
                                  const std::set<int64_t>& trained) {
+  std::vector<Problem> out;
   if (generated.empty() && !trained.empty()) {
-    return {{"rollouts-absent", "there are no samples to hold the training against",
-             named_rollouts({trained.begin(), trained.end()})}};
+    out.push_back({"rollouts-absent", "there are no samples to hold the training against",
+                   named_rollouts({trained.begin(), trained.end()})});
   }
   const int64_t last = trained.empty() ? -1 : *trained.rbegin();
   const std::vector<int64_t> behind(generated.upper_bound(last), generated.end());
-  if (behind.empty()) return {};
-  return {
-      {"rollout-untrained",
-       "there is no training to hold the samples against (files may be missing, or the run ended)",
-       named_rollouts(behind)}};
+  if (!behind.empty()) {
+    out.push_back({"rollout-untrained",
+                   "there is no training to hold the samples against (files may be missing, or the "
+                   "run ended)",
+                   named_rollouts(behind)});
+  }
+  return out;
+}
+
+std::vector<Problem> find_rollout_gaps(const std::set<int64_t>& generated,
+                                       const std::set<int64_t>& trained) {
+  std::set<int64_t> there = generated;
+  there.insert(trained.begin(), trained.end());
+  constexpr size_t kMost = 9;  // one more than are named
+  std::vector<int64_t> gone;
+  std::optional<int64_t> before;
+  for (const int64_t rollout : there) {
+    for (int64_t id = before ? *before + 1 : rollout; id < rollout && gone.size() < kMost; ++id) {
+      gone.push_back(id);
+    }
+    before = rollout;
+  }
+  if (gone.empty()) return {};
+  return {{"rollouts-between",
+           "neither samples nor steps are there, as they are of rollouts before and after (files "
+           "may be missing, or the run did not dump them)",
+           named_rollouts(gone)}};
 }
 
 std::vector<uint64_t> kept_samples(const format::RolloutData& data) {

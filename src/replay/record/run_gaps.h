@@ -24,6 +24,10 @@ namespace rlreplay::replay {
 [[nodiscard]] std::vector<foreign::Problem> find_unheld(const std::set<int64_t>& generated,
                                                         const std::set<int64_t>& trained);
 
+/// The rollouts between others of which there is nothing: rollouts-between.
+[[nodiscard]] std::vector<foreign::Problem> find_rollout_gaps(const std::set<int64_t>& generated,
+                                                              const std::set<int64_t>& trained);
+
 /// The ids of samples that were not taken out of training.
 [[nodiscard]] std::vector<uint64_t> kept_samples(const format::RolloutData& data);
 
