@@ -66,6 +66,22 @@ class Other(Case):
             self.assertEqual("these options are not this dump's: " + said in result.stdout,
                              bool(said), result.stdout)
 
+    def test_groups_that_are_not_recorded_are_told_by_their_size(self):
+        dump = self.dump("no groups.jsonl")
+        lines = [json.loads(line) for line in dump.read_text().splitlines()]
+        dump.write_text("".join(json.dumps({k: v for k, v in line.items() if k != "group_id"}) + "\n"
+                                for line in lines))
+        for code, flags, said in (
+                (0, ("--n-samples-per-prompt", 4), "all that is recorded of 2 steps is reproduced"),
+                (1, ("--n-samples-per-prompt", 3), "these options are not this dump's: "
+                 "--n-samples-per-prompt 3, rollout 0 has no groups recorded, and 8 samples, no multiple "
+                 "of it"),
+                (0, (), "the dump does not say which samples answer one prompt (--n-samples-per-prompt N "
+                 "takes N at a time, by id)")):
+            result = self.run_program("objective", dump, *flags)
+            self.assertEqual(result.returncode, code, (flags, result.stdout, result.stderr))
+            self.assertIn(said, " ".join(result.stdout.split()))
+
     def test_kl_in_the_reward_is_found(self):
         step = self.lines("objective", self.dump("kl.jsonl", 0.1), code=1)[0]
         self.assertEqual(settings(step), ["--advantage-estimator ppo", "--kl-coef 0.1"])

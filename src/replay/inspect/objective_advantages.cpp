@@ -122,12 +122,19 @@ class Training {
       }
       return;
     }
-    if (config_.shapes_rewards() && setting_.grouping == Grouping::kRecorded &&
+    ObjectiveSetting setting = setting_;
+    if (config_.shapes_rewards() && setting.grouping == Grouping::kRecorded &&
         !rollout_.has_groups()) {
-      out.missing_rewards = "the dump does not say which samples answer one prompt";
-      return;
+      const uint64_t size = setting.group_size;
+      if (size == 0 || rollout_.samples.size() % size != 0) {
+        out.missing_rewards =
+            "the dump does not say which samples answer one prompt" +
+            std::string(size == 0 ? " (--n-samples-per-prompt N takes N at a time, by id)" : "");
+        return;
+      }
+      setting.grouping = Grouping::kConsecutive;
     }
-    const auto by_id = shaped_by_id(rollout_, setting_);
+    const auto by_id = shaped_by_id(rollout_, setting);
     std::vector<double> shaped;
     for (const Sample& s : samples_) {
       const auto at = by_id.find(s.id);

@@ -33,7 +33,7 @@ struct ObjectiveSetting {
   /// Whether a rollout's sizes in the options are the run's own and no defaults: by them slime
   /// groups samples of trajectories that have several.
   bool sizes_known = false;
-  uint64_t group_size = 0;  // samples of a group of kConsecutive
+  uint64_t group_size = 0;  // samples of a group, of kConsecutive or where none is recorded
   /// Whether rewards are shaped in binary32, less the mean that a group's recorded shaped rewards
   /// imply where it is as near to the exact one as sums in binary32 are.
   bool shape_binary32 = false;

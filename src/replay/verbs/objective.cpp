@@ -137,6 +137,11 @@ std::string contradiction(const RunFlags& flags, const RunOptions& options,
            (sizes.size() == 1 ? "" : std::to_string(*sizes.begin()) + " to ") +
            std::to_string(*sizes.rbegin());
   }
+  if (flags.gives("n-samples-per-prompt") && !whole && !rollout.samples.empty() &&
+      !rollout.has_groups() && there % wanted != 0) {
+    return "--n-samples-per-prompt " + std::to_string(wanted) + ", " + of +
+           "no groups recorded, and " + counted(there, "sample") + ", no multiple of it";
+  }
   // A trainer that does not say its steps leaves one.
   const int64_t steps = std::ssize(rollout.steps);
   if (flags.gives("num-steps-per-rollout") && steps > 1 && steps != options.num_steps_per_rollout) {
@@ -234,6 +239,10 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
   }
   options.setting.sizes_known =
       arguments.flags.gives("rollout-batch-size") && arguments.flags.gives("n-samples-per-prompt");
+  if (arguments.flags.gives("n-samples-per-prompt")) {
+    options.setting.group_size =
+        static_cast<uint64_t>(options.setting.options.n_samples_per_prompt);
+  }
   const auto recorded = source.empty() ? record.find_config() : std::nullopt;
   if (recorded) options.recorded = recorded->options;
   const bool exact = recorded && options.setting.options.kernels == "portable";
