@@ -21,7 +21,7 @@ struct TrainRank {
 
 /// Puts the samples together of which ranks hold slices: they stand whole in the data of the first
 /// of these ranks, in the order in which ranks name them, and in no other's; `scalars` stay where
-/// they are. Of `micro_batch` a sample has the first rank's.
+/// they are. `micro_batch` is there where all of these ranks hold the same samples.
 /// Errors: FormatError kMeaning for a token that no rank holds, or of which two ranks say different
 /// things, naming both; kDataLimit.
 void join_slices(std::vector<TrainRank>& ranks, const std::string& group, HeldBytes& held);

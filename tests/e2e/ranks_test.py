@@ -1,0 +1,70 @@
+"""What ranks of a step say of the same samples.
+usage: ranks_test.py RLREPLAY
+"""
+import os
+import sys
+import unittest
+
+try:
+    import numpy as np
+    from dump_patch import Array, Patched
+except ImportError:
+    sys.exit(77)
+
+from support import Case
+
+Case.program = os.path.abspath(sys.argv.pop(1))
+
+CORRUPT = 3
+STORED = {"u64": "<u8", "u32": "<u4", "i32": "<i4", "f32": "<f4"}
+
+
+def array(values, dtype, shape=None):
+    values = np.asarray(values).astype(STORED[dtype]).reshape(-1)
+    return Array(values, dtype, shape or [values.size], {})
+
+
+def slices_of(samples, begin, packed):
+    """A rank's step: of each sample, which has four tokens, those two from `begin` on."""
+    count = len(samples)
+    out = {"sample_id": array(samples, "u64"), "offsets": array([2 * i for i in range(count + 1)], "u64"),
+           "slice_offsets": array(range(count + 1), "u64"), "lengths": array([4] * count, "u64"),
+           "slices": array([[begin, 2]] * count, "u64", [count, 2]),
+           "prompt_length": array([1] * count, "u32"),
+           "log_probs": array([[0 if begin == 0 else -1.5, -0.5]] * count, "f32")}
+    return out | ({"micro_batch": array(packed, "u32")} if packed else {})
+
+
+class Ranks(Case):
+    def verified(self, dump, code):
+        return self.lines("verify", "--deep", dump.write(self.folder / "patched"), code=code)[0]
+
+    def steps(self, *ranks):
+        dump = Patched.__new__(Patched)
+        dump.meta, dump.unstable = {"ranks": len(ranks), "source": {"imported": "jsonl"}}, {}
+        ids = sorted({i for samples, _, _ in ranks for i in samples})
+        rollout = {"sample_id": array(ids, "u64"), "prompt_length": array([1] * len(ids), "u32"),
+                   "offsets": array([4 * i for i in range(len(ids) + 1)], "u64"),
+                   "tokens": array([5] * (4 * len(ids)), "i32")}
+        dump.units = {"rollout/0.h5": {f"0/{name}": column for name, column in rollout.items()}}
+        for rank, said in enumerate(ranks):
+            dump.units[f"train/0-0/rank{rank}.h5"] = {
+                f"0-0/{name}": column for name, column in slices_of(*said).items()}
+        return dump
+
+    def test_micro_batches_of_slices(self):
+        """Ranks that hold other slices of the same samples pack them alike; others need not."""
+        self.verified(self.steps(([1, 2], 0, [0, 1]), ([2, 1], 2, [1, 0])), code=0)
+        for packed in ([1, 0], None):
+            self.verified(self.steps(([1, 2], 0, [0, 1]), ([1, 2], 2, [0, 1]),
+                                     ([3, 4], 0, packed), ([3, 4], 2, packed)), code=0)
+        for others in ((), (([3], 0, [7]), ([3], 2, [7]))):
+            report = self.verified(self.steps(([1, 2], 0, [0, 1]), ([1, 2], 2, [0, 0]), *others),
+                                   code=CORRUPT)
+            self.assertEqual([p["code"] for p in report["problems"]], ["meaning"])
+            self.assertIn("sample 2 has another micro_batch here than in train/0-0/rank0.h5",
+                          report["problems"][0]["message"])
+
+
+if __name__ == "__main__":
+    unittest.main()
