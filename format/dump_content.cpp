@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <string_view>
+#include <utility>
 
 #include "format/chain_reader.h"
 #include "format/dataset.h"
@@ -37,13 +38,20 @@ std::vector<GroupDataset> datasets_of(const UnitReader& unit, std::string_view g
 void add_plain(const UnitReader& unit, const StoredDataset& dataset, GroupContent& content,
                const std::function<void(std::span<const std::byte>)>& seen) {
   const std::string_view name = dataset.name();
-  if (dataset.bytes > kPieceByPiece && content.is_plain_floats(name)) {
-    FloatHash hash;
-    unit.stream(dataset, [&](std::span<const std::byte> piece) {
-      hash.update(piece);
-      if (seen) seen(piece);
-    });
-    return content.add_floats(name, hash);
+  // Others of rollouts and steps lie in tables, of which no real one takes so much.
+  const bool tensor = dataset.dtype == DType::kF32 || kind_of(unit.record().path) == "weights";
+  if (dataset.bytes > kPieceByPiece && tensor && content.is_whole(name)) {
+    bool streamed = false;
+    const ElementPieces pieces = [&](const UnitReader::Use& use) {
+      const bool again = std::exchange(streamed, true);
+      unit.stream(dataset, [&](std::span<const std::byte> piece) {
+        if (seen && !again) seen(piece);
+        use(piece);
+      });
+    };
+    content.add_pieces(name, pieces, dataset.hash);
+    if (!streamed) unit.stream(dataset, seen);  // its hash is known, and not yet checked
+    return;
   }
   check_whole(unit.record(), dataset);
   Buffer<std::byte> room(dataset.bytes);

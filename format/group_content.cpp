@@ -223,17 +223,18 @@ void GroupContent::add(std::string_view name, std::span<const std::byte> bytes,
   put_whole(dataset->name, *dataset, elements_text(dataset->dtype, bytes, hash));
 }
 
-bool GroupContent::is_plain_floats(std::string_view name) const {
+bool GroupContent::is_whole(std::string_view name) const {
   const GroupDataset* dataset = find(name);
-  return dataset != nullptr && dataset->dtype == DType::kF32 && name != "scalars" &&
+  return dataset != nullptr && name != "scalars" && name != kCoordinates &&
          !structure_.contains(name) && !places_.contains(name) &&
          !format::is_cut(dataset->attributes);
 }
 
-void GroupContent::add_floats(std::string_view name, const FloatHash& hash) {
+void GroupContent::add_pieces(std::string_view name, const ElementPieces& pieces,
+                              const Hash& hash) {
   const GroupDataset* dataset = find(name);
   if (dataset == nullptr) return;
-  put_whole(dataset->name, *dataset, "f32 " + hash.finish().hex());
+  put_whole(dataset->name, *dataset, elements_text(dataset->dtype, pieces, hash));
 }
 
 void GroupContent::add_samples(const GroupDataset& dataset, const Offsets& places,

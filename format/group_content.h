@@ -61,10 +61,10 @@ class GroupContent {
   void add(std::string_view name, std::span<const std::byte> bytes,
            const std::optional<Hash>& hash = {});
 
-  /// Whether `add_floats` may take a dataset: f32, and not one of samples or names.
-  [[nodiscard]] bool is_plain_floats(std::string_view name) const;
-  /// A dataset whose elements were not held at once.
-  void add_floats(std::string_view name, const FloatHash& hash);
+  /// Whether `add_pieces` may take a dataset: not one of samples, names or parts.
+  [[nodiscard]] bool is_whole(std::string_view name) const;
+  /// A dataset whose elements are not held at once; `hash` is theirs.
+  void add_pieces(std::string_view name, const ElementPieces& pieces, const Hash& hash);
 
   const GroupItems& items() const { return items_; }
   /// Whether it holds parts alone of what the group says: then other units are needed to know it.

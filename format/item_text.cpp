@@ -40,34 +40,62 @@ void add_converted(Bytes bytes, Hasher& hasher) {
   }
 }
 
+/// Elements that are held, in one piece.
+struct Held {
+  Bytes bytes;
+  template <class Use>
+  void each(Use use) const {
+    use(bytes);
+  }
+};
+
+/// Elements that come piece by piece.
+struct Streamed {
+  const ElementPieces& pieces;
+  template <class Use>
+  void each(Use use) const {
+    pieces(use);
+  }
+};
+
 /// The hash of elements of another type.
-template <class To, class From>
-Hash converted(Bytes bytes) {
+template <class To, class From, class Elements>
+Hash converted(const Elements& elements) {
   Hasher hasher;
-  add_converted<To, From>(bytes, hasher);
+  elements.each([&](Bytes piece) { add_converted<To, From>(piece, hasher); });
   return hasher.finish();
 }
 
-template <class From, class Test>
-bool all(Bytes bytes, Test test) {
-  for (size_t i = 0; i < bytes.size() / sizeof(From); ++i) {
-    if (!test(element<From>(bytes, i))) return false;
-  }
-  return true;
+template <class Elements>
+Hash hash_of_all(const Elements& elements) {
+  Hasher hasher;
+  elements.each([&](Bytes piece) { hasher.update(piece); });
+  return hasher.finish();
+}
+
+template <class From, class Elements, class Test>
+bool all(const Elements& elements, Test test) {
+  bool out = true;
+  elements.each([&](Bytes piece) {
+    for (size_t i = 0; out && i < piece.size() / sizeof(From); ++i) {
+      out = test(element<From>(piece, i));
+    }
+  });
+  return out;
 }
 
 std::string as(const char* type, const Hash& hash) { return std::string(type) + " " + hash.hex(); }
 
 /// Integers as the first of u8, i32, i64, u64 that holds them all.
-template <class From>
-std::string integers(Bytes bytes, const std::optional<Hash>& known) {
+template <class From, class Elements>
+std::string integers(const Elements& elements, const std::optional<Hash>& known) {
   const auto fits = [&]<class To>(To) {
     if constexpr (std::is_same_v<To, From>) return true;
-    return all<From>(bytes, [](From x) { return std::in_range<To>(x); });
+    return all<From>(elements, [](From x) { return std::in_range<To>(x); });
   };
   const auto hash = [&]<class To>(To) {
     if (std::is_same_v<To, From> && known) return *known;
-    return converted<To, From>(bytes);
+    return converted<To, From>(elements);
   };
   if (fits(uint8_t{})) return as("u8", hash(uint8_t{}));
   if (fits(int32_t{})) return as("i32", hash(int32_t{}));
@@ -76,48 +104,59 @@ std::string integers(Bytes bytes, const std::optional<Hash>& known) {
 }
 
 /// Floats as f32 where that holds them all, else as f64; a NaN is the quiet one without a sign.
-std::string floats32(Bytes bytes, const std::optional<Hash>& known) {
-  const bool plain = all<float>(bytes, [](float x) { return !std::isnan(x); });
-  return as("f32", plain && known ? *known : converted<float, float>(bytes));
+template <class Elements>
+std::string floats32(const Elements& elements, const std::optional<Hash>& known) {
+  const bool plain = known && all<float>(elements, [](float x) { return !std::isnan(x); });
+  return as("f32", plain ? *known : converted<float, float>(elements));
 }
 
-std::string floats64(Bytes bytes, const std::optional<Hash>& known) {
-  const bool narrow = all<double>(bytes, [](double x) {
+template <class Elements>
+std::string floats64(const Elements& elements, const std::optional<Hash>& known) {
+  const bool narrow = all<double>(elements, [](double x) {
     return std::isnan(x) || static_cast<double>(static_cast<float>(x)) == x;
   });
-  if (narrow) return as("f32", converted<float, double>(bytes));
-  const bool plain = all<double>(bytes, [](double x) { return !std::isnan(x); });
-  return as("f64", plain && known ? *known : converted<double, double>(bytes));
+  if (narrow) return as("f32", converted<float, double>(elements));
+  const bool plain = known && all<double>(elements, [](double x) { return !std::isnan(x); });
+  return as("f64", plain ? *known : converted<double, double>(elements));
+}
+
+template <class Elements>
+std::string text_of(DType dtype, const Elements& elements, const std::optional<Hash>& known) {
+  switch (dtype) {
+    case DType::kBool:
+    case DType::kU8:
+      return as("u8", known ? *known : hash_of_all(elements));
+    case DType::kI8:
+      return integers<int8_t>(elements, known);
+    case DType::kI16:
+      return integers<int16_t>(elements, known);
+    case DType::kU16:
+      return integers<uint16_t>(elements, known);
+    case DType::kI32:
+      return integers<int32_t>(elements, known);
+    case DType::kU32:
+      return integers<uint32_t>(elements, known);
+    case DType::kI64:
+      return integers<int64_t>(elements, known);
+    case DType::kU64:
+      return integers<uint64_t>(elements, known);
+    case DType::kF32:
+      return floats32(elements, known);
+    case DType::kF64:
+      return floats64(elements, known);
+    default:  // the bits of short floats
+      return std::string(to_string(dtype)) + " " + (known ? *known : hash_of_all(elements)).hex();
+  }
 }
 
 }  // namespace
 
 std::string elements_text(DType dtype, Bytes bytes, const std::optional<Hash>& known) {
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kU8:
-      return as("u8", known ? *known : hash_of(bytes));
-    case DType::kI8:
-      return integers<int8_t>(bytes, known);
-    case DType::kI16:
-      return integers<int16_t>(bytes, known);
-    case DType::kU16:
-      return integers<uint16_t>(bytes, known);
-    case DType::kI32:
-      return integers<int32_t>(bytes, known);
-    case DType::kU32:
-      return integers<uint32_t>(bytes, known);
-    case DType::kI64:
-      return integers<int64_t>(bytes, known);
-    case DType::kU64:
-      return integers<uint64_t>(bytes, known);
-    case DType::kF32:
-      return floats32(bytes, known);
-    case DType::kF64:
-      return floats64(bytes, known);
-    default:  // the bits of short floats
-      return std::string(to_string(dtype)) + " " + (known ? *known : hash_of(bytes)).hex();
-  }
+  return text_of(dtype, Held{bytes}, known);
+}
+
+std::string elements_text(DType dtype, const ElementPieces& pieces, const Hash& known) {
+  return text_of(dtype, Streamed{pieces}, known);
 }
 
 std::string attributes_text(const h5::Attributes& attributes) {
@@ -144,10 +183,6 @@ std::vector<std::string> lines_of(const std::string& text) {
     at = end + 1;
   }
   return lines;
-}
-
-void FloatHash::update(std::span<const std::byte> piece) {
-  add_converted<float, float>(piece, hasher_);
 }
 
 }  // namespace rlreplay::format

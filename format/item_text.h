@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,13 @@ namespace rlreplay::format {
 std::string elements_text(DType dtype, std::span<const std::byte> bytes,
                           const std::optional<Hash>& known);
 
+/// Hands out the elements, a piece of whole ones after the other; each call is all of them again.
+using ElementPieces =
+    std::function<void(const std::function<void(std::span<const std::byte> piece)>& use)>;
+
+/// The same of elements that are not held at once; `known` is their hash.
+std::string elements_text(DType dtype, const ElementPieces& pieces, const Hash& known);
+
 /// " NAME=VALUE" for each attribute that is part of the content.
 std::string attributes_text(const h5::Attributes& attributes);
 
@@ -27,15 +35,5 @@ Hash hash_of_item(std::string_view key, const std::string& text);
 
 /// The lines of a text, of which the last has no line feed; of none one that is empty.
 std::vector<std::string> lines_of(const std::string& text);
-
-/// The hash of f32 elements that come piece by piece, a NaN being the quiet one without a sign.
-class FloatHash {
- public:
-  void update(std::span<const std::byte> piece);
-  Hash finish() const { return hasher_.finish(); }
-
- private:
-  Hasher hasher_;
-};
 
 }  // namespace rlreplay::format

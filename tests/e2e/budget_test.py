@@ -32,15 +32,16 @@ STATE = (4 << 30) if FULL else TABLE    # bytes of a state that is zero
 MOST = 200 << 20                        # that a program may hold meanwhile
 
 
-def digest_of_zeros(size):
-    state, piece = xxhash.xxh3_128(), bytes(CHUNK)
+def digest_of(size, byte):
+    state, piece = xxhash.xxh3_128(), byte * CHUNK
     for _ in range(size // CHUNK):
         state.update(piece)
     return state.hexdigest()
 
 
-def bomb(source, target, unit_path, name, size):
-    """A dump in which a dataset of a unit claims `size` bytes of zeros, with every hash right."""
+def bomb(source, target, unit_path, name, size, byte=b"\0", dtype=None):
+    """A dump in which a dataset of a unit claims `size` bytes of zeros, or of another byte, with every hash
+    right; `dtype`: another one, of i64."""
     shutil.copytree(source, target)
     body, units = dump_files.manifest_of(target), dump_files.units_of(target)
     unit = next(unit for unit in units if unit["path"] == unit_path)
@@ -49,18 +50,20 @@ def bomb(source, target, unit_path, name, size):
     path = target / unit_path
     with h5py.File(path, "r+", libver=("v110", "v110")) as file:
         old = file[name]
-        kept, dtype = dict(old.attrs), old.dtype
-        unit["logical"] += size - old.size * dtype.itemsize
+        kept, dtype, before = dict(old.attrs), np.dtype(dtype or old.dtype), old.size * old.dtype.itemsize
+        unit["logical"] += size - before
+        if dtype == np.int64:
+            kept["dtype"] = np.bytes_("i64")
         count, chunk = size // dtype.itemsize, CHUNK // dtype.itemsize
         del file[name]
         made = file.create_dataset(name, shape=(count,), dtype=dtype, chunks=(chunk,),
                                    compression=32015, compression_opts=(1,),
                                    shuffle=dtype.itemsize > 1)
-        stored = frame(CHUNK)
+        stored = frame(CHUNK, byte)
         for begin in range(0, count, chunk):
             made.id.write_direct_chunk((begin,), stored)
         kept["shape"] = np.array([count], "<u8")
-        kept["hash"] = np.bytes_(digest_of_zeros(size))
+        kept["hash"] = np.bytes_(digest_of(size, byte))
         kept["encoding"] = np.bytes_("plain")
         for key, value in kept.items():
             if not key.startswith("base_"):
@@ -158,6 +161,41 @@ class Budget(Bounded):
                 self.assertIn(code, (0, 1, 3) if verb[0] == "verify" else (0, 1), output)
         report = json.loads(self.run_bounded("verify", "--json", path)[1])
         self.assertEqual(report["whole_units"], report["units"])
+
+
+    def state(self, name, byte, dtype=None):
+        """A state of so many elements, all of them the same."""
+        unit = "weights/0-0/rank0.h5"
+        with h5py.File(self.dump / unit) as file:
+            tensor = "0-0/exp_avg/" + sorted(file["0-0/exp_avg"])[0]
+        return bomb(self.dump, self.folder / name, unit, tensor, TABLE, byte, dtype)
+
+    def test_large_states_that_differ(self):
+        """Neither is held, whatever their elements are: all of them are counted."""
+        for dtype, size in ((None, 4), ("<i8", 8)):
+            a, b = (self.state(f"{byte[0]} {size}", byte, dtype) for byte in (b"\0", b"\1"))
+            with self.subTest(size):
+                code, output, peak = self.run_bounded("diff", "--json", a, b)
+                self.assertEqual(code, 1, output)
+                self.assertIn(f'"different":{TABLE // size}', output.replace(" ", ""))
+                self.assertLess(peak, MOST)
+                code, output, peak = self.run_bounded("verify", "--deep", b)
+                self.assertIn(code, (0, 1), output)
+                self.assertLess(peak, MOST)
+
+    def test_a_large_state_is_packed_as_it_is_stored(self):
+        for step in ([], ["--step", "1"]):
+            a = self.state(f"packed {len(step)}", b"\0")
+            file = self.folder / f"pack {len(step)}.zip"
+            code, output, peak = self.run_bounded("pack", a, *step, "-o", file)
+            with self.subTest(step):
+                self.assertEqual(code, 0, output)
+                self.assertLess(peak, MOST)
+                self.assertLess(file.stat().st_size, sum(f.stat().st_size for f in a.rglob("*")))
+                opened = self.folder / f"opened {len(step)}"
+                code, output, peak = self.run_bounded("pack", "--open", file, "-o", opened)
+                self.assertEqual(code, 0, output)
+                self.assertLess(peak, MOST)
 
 
 class Lines(Bounded):

@@ -143,13 +143,13 @@ def _numbers(at, key, value):
     h5py.h5a.create(at.id, key.encode(), h5py.h5t.STD_U64LE, space).write(values)
 
 
-def frame(zeros):
+def frame(count, byte=b"\0"):
     """A zstd frame with size and checksum of blocks that repeat one byte."""
-    out = struct.pack("<IBI", 0xFD2FB528, 0xA4, zeros)
-    for begin in range(0, zeros, 1 << 17):
-        size = min(1 << 17, zeros - begin)
-        out += (int(begin + size == zeros) | 1 << 1 | size << 3).to_bytes(3, "little") + b"\0"
-    return out + xxhash.xxh64(bytes(zeros)).digest()[:3:-1]
+    out = struct.pack("<IBI", 0xFD2FB528, 0xA4, count)
+    for begin in range(0, count, 1 << 17):
+        size = min(1 << 17, count - begin)
+        out += (int(begin + size == count) | 1 << 1 | size << 3).to_bytes(3, "little") + byte
+    return out + xxhash.xxh64(byte * count).digest()[:3:-1]
 
 
 def _write_zeros(group, name, values):

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "format/columns.h"
-#include "format/logical_group.h"
 #include "format/train_ranks.h"
 #include "format/unit.h"
+#include "src/replay/compare/group_tensors.h"
 #include "src/replay/compare/rank_difference.h"
 #include "src/replay/compare/sample_table.h"
 #include "src/replay/compare/stored_text.h"
@@ -37,64 +37,6 @@ std::vector<std::string> differing(const Fields& a, const Fields& b) {
   std::ranges::sort(out);
   return out;
 }
-
-/// The tensors of a group of one dump; none where its units contradict each other.
-class Tensors {
- public:
-  Tensors(const ContentGroup& group, const GroupUnits& of) : group_(group), of_(of) {}
-
-  /// "[16, 64]"; empty where there is no such tensor.
-  std::string shape(const std::string& name) {
-    const auto* tensor = logical() ? logical()->find(name) : nullptr;
-    if (tensor != nullptr) return format::shape_text(tensor->shape);
-    const format::StoredDataset* dataset = only(name);
-    return dataset == nullptr ? "" : format::shape_text(dataset->shape);
-  }
-
-  std::optional<std::pair<DType, Buffer<std::byte>>> read(const std::string& name) {
-    const auto* tensor = logical() ? logical()->find(name) : nullptr;
-    try {
-      if (tensor != nullptr) return std::pair(tensor->dtype, logical()->read(name));
-    } catch (const format::FormatError& error) {
-      if (error.rule() != format::Rule::kMeaning) throw;
-      return std::nullopt;
-    }
-    const format::StoredDataset* dataset = only(name);
-    if (dataset == nullptr) return std::nullopt;
-    return std::pair(dataset->dtype, of_.dump.read(*unit_, *dataset));
-  }
-
- private:
-  std::optional<format::LogicalGroup>& logical() {
-    if (std::exchange(tried_, true)) return logical_;
-    try {
-      logical_.emplace(of_.dump, group_.kind, group_.name, of_.units.size(),
-                       [this](size_t unit) -> const UnitReader& { return of_.units[unit]; });
-    } catch (const format::FormatError& error) {
-      if (error.rule() != format::Rule::kMeaning) throw;
-    }
-    return logical_;
-  }
-
-  /// The dataset of what is no tensor, where exactly one unit has it; else null.
-  const format::StoredDataset* only(const std::string& name) {
-    const format::StoredDataset* found = nullptr;
-    for (const UnitReader& unit : of_.units) {
-      const format::StoredDataset* dataset = unit.find(group_.name + "/" + name);
-      if (dataset == nullptr) continue;
-      if (found != nullptr) return nullptr;
-      found = dataset;
-      unit_ = &unit;
-    }
-    return found;
-  }
-
-  const ContentGroup& group_;
-  const GroupUnits& of_;
-  std::optional<format::LogicalGroup> logical_;
-  bool tried_ = false;
-  const UnitReader* unit_ = nullptr;  // of what `only` found
-};
 
 std::vector<format::RolloutData> read_rollouts(const ContentGroup& group, const GroupUnits& from,
                                                format::HeldBytes& held) {
@@ -134,8 +76,8 @@ class GroupComparer {
       : group_(group),
         a_(a),
         b_(b),
-        left_(group, a),
-        right_(group, b),
+        left_(group.kind, group.name, a.dump, a.units),
+        right_(group.kind, group.name, b.dump, b.units),
         assembled_(assembled),
         values_(values) {
     if (group.number) place_.rollout_id = group.number->rollout;
@@ -334,24 +276,39 @@ class GroupComparer {
       ++of.compared;
       return values_.differs(of, left_shape, right_shape);
     }
-    const auto x = left_.read(dataset), y = right_.read(dataset);
-    const auto values = [](const auto& read) {
-      return read ? values_of(read->first, {read->second.data(), read->second.size()})
-                  : std::nullopt;
-    };
-    const auto left = values(x), right = values(y);
     const uint64_t before = of.different;
-    if (left && right) values_.compare(of, left, right);
+    compare_elements(of, dataset);
     if (of.different != before) return;
     ++of.compared;
     const auto [of_a, of_b] = stored_texts(a_, b_, group_.name, name);
     values_.differs(of, of_a, of_b);
   }
 
+  /// Large tensors piece by piece: zeros may decode to more than there is memory.
+  void compare_elements(FieldDifference& of, const std::string& dataset) {
+    constexpr uint64_t kHeld = uint64_t{16} << 20;
+    using Bytes = std::span<const std::byte>;
+    const auto in_a = left_.plain(dataset), in_b = right_.plain(dataset);
+    if (in_a && in_b && std::max(in_a->dataset->bytes, in_b->dataset->bytes) > kHeld) {
+      const DType of_a = in_a->dataset->dtype, of_b = in_b->dataset->dtype;
+      return read_side_by_side(*in_a, *in_b, [&](Bytes a, Bytes b) {
+        const auto left = values_of(of_a, a), right = values_of(of_b, b);
+        if (left && right) values_.compare(of, left, right);
+      });
+    }
+    const auto x = left_.read(dataset), y = right_.read(dataset);
+    const auto values = [](const auto& read) {
+      return read ? values_of(read->first, {read->second.data(), read->second.size()})
+                  : std::nullopt;
+    };
+    const auto left = values(x), right = values(y);
+    if (left && right) values_.compare(of, left, right);
+  }
+
   const ContentGroup& group_;
   const GroupUnits& a_;
   const GroupUnits& b_;
-  Tensors left_, right_;
+  GroupTensors left_, right_;
   bool assembled_;
   FieldComparison& values_;
   std::map<uint64_t, int64_t> ranks_;  // of the step's samples

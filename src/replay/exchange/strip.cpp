@@ -262,16 +262,37 @@ class Strip {
     strip_unit(record, writer);
   }
 
+  [[nodiscard]] bool stays(const format::Base& base) const {
+    return dump_.units().index().find(base.unit).has_value();
+  }
+
   /// A difference stays one where its base stays.
   Dataset copied(const UnitReader& unit, const StoredDataset& stored) const {
-    const bool difference = stored.base && format::kind_of(unit.record().path) == "weights" &&
-                            dump_.find(stored.base->unit) != nullptr;
+    const bool difference =
+        stored.base && format::kind_of(unit.record().path) == "weights" && stays(*stored.base);
     return difference ? format::copy_as_stored(dump_, unit, stored)
                       : format::copy_of(dump_, unit, stored);
   }
 
+  /// Whether all groups of a unit stay as they are stored.
+  [[nodiscard]] bool stays_whole(const UnitReader& unit, const UnitRecord& left) const {
+    if (unit.record().groups != left.groups) return false;
+    return std::ranges::all_of(unit.datasets(), [&](const StoredDataset& stored) {
+      return !stored.base || stays(*stored.base);
+    });
+  }
+
   void copy(const UnitRecord& record, format::DumpWriter& writer) {
     const UnitReader unit = dump_.open_unit(record);
+    ++made_.units;
+    if (stays_whole(unit, record)) {
+      // Decoded it may be larger than memory: it is checked piece by piece, and its file copied.
+      for (const StoredDataset& stored : unit.datasets()) {
+        stored.base ? static_cast<void>(dump_.read(unit, stored)) : unit.stream(stored);
+      }
+      writer.append(format::stored_unit(options_.dump, unit.record()));
+      return;
+    }
     std::vector<Dataset> datasets;
     for (const std::string& group : record.groups) {
       for (const StoredDataset& stored : unit.datasets_of(group)) {
@@ -279,11 +300,25 @@ class Strip {
       }
     }
     writer.append(record.path, datasets);
-    ++made_.units;
+  }
+
+  /// Whether something is taken out of a unit.
+  [[nodiscard]] bool loses(const UnitReader& unit) const {
+    const std::string_view kind = format::kind_of(unit.record().path);
+    const auto cut = [&](const std::string& group) {
+      return cut_.contains(key_of(unit.record(), group));
+    };
+    return std::ranges::any_of(unit.record().groups, cut) ||
+           std::ranges::any_of(unit.datasets(), [&](const StoredDataset& stored) {
+             const std::string_view name = stored.name();
+             return goes(kind, std::string(name)) ||
+                    (made_.samples > 0 && name.starts_with("events/"));
+           });
   }
 
   void strip_unit(const UnitRecord& record, format::DumpWriter& writer) {
     const UnitReader unit = dump_.open_unit(record);
+    if (!loses(unit)) return copy(record, writer);
     const std::string_view kind = format::kind_of(record.path);
     std::vector<Dataset> datasets;
     for (const std::string& group : record.groups) {
