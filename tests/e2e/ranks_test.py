@@ -1,6 +1,7 @@
-"""What ranks of a step say of the same samples.
+"""What ranks of a step say of the same samples, and tables of events of a run that names no model.
 usage: ranks_test.py RLREPLAY
 """
+import copy
 import os
 import sys
 import unittest
@@ -15,7 +16,7 @@ from support import Case
 
 Case.program = os.path.abspath(sys.argv.pop(1))
 
-CORRUPT = 3
+FINDING, CORRUPT = 1, 3
 STORED = {"u64": "<u8", "u32": "<u4", "i32": "<i4", "f32": "<f4"}
 
 
@@ -36,6 +37,13 @@ def slices_of(samples, begin, packed):
 
 
 class Ranks(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.plain, _ = cls.capture("plain", "--model", "demo", "--steps", "2", "--rollout-batch-size",
+                                   "2", "--n-samples-per-prompt", "2")
+        cls.loaded = Patched(cls.plain)
+
     def verified(self, dump, code):
         return self.lines("verify", "--deep", dump.write(self.folder / "patched"), code=code)[0]
 
@@ -64,6 +72,20 @@ class Ranks(Case):
             self.assertEqual([p["code"] for p in report["problems"]], ["meaning"])
             self.assertIn("sample 2 has another micro_batch here than in train/0-0/rank0.h5",
                           report["problems"][0]["message"])
+
+    def test_tables_of_events_without_a_model(self):
+        def change(name, value):
+            dump = copy.deepcopy(self.loaded)
+            dump.meta = {"ranks": 1}
+            dump.at("train/1-0/rank0.h5", f"1-0/events/{name}").values[-1] = value
+            return dump
+        for name, value, words in (("run_sample", 1 << 40, "which is not there"),
+                                   ("run_position", 1 << 20, "has rows of tokens to"),
+                                   ("run_count", 1 << 20, "rows, expected")):
+            with self.subTest(name):
+                report = self.verified(change(name, value), code=FINDING)
+                self.assertTrue(any(words in p["message"] for p in report["problems"]),
+                                report["problems"])
 
 
 if __name__ == "__main__":

@@ -347,6 +347,31 @@ class Verify(Case):
                          [f"{what}: the dump names no model that this version knows"
                           for what in ("events", "states")])
 
+    def test_what_is_judged_beside_a_rollout_that_cannot_be_read(self):
+        def mask(dump):
+            dump.at("rollout/0.h5", "0/loss_mask").values[0] = 1
+
+        def of_some(dump):
+            mask(dump)
+            ids = dump.at("rollout/1.h5", "1/sample_id")
+            there = [0] + [1] * (ids.values.size - 1)
+            dump.units["rollout/1.h5"]["1/prompt_length_present"] = ids.reshaped(there, "u8")
+        unread = "what the values of rollout 1, and of its steps, mean: it holds what cannot be read"
+        path = self.patched(of_some)
+        for unit, code, words in ((None, UNSUPPORTED, "unsupported"),
+                                  ("rollout/1.h5", CORRUPT, "unit-hash"),
+                                  ("train/1-0/rank0.h5", CORRUPT, "unit-hash")):
+            with self.subTest(unit):
+                if unit:
+                    path = self.patched(mask)
+                    data = bytearray((path / unit).read_bytes())
+                    data[len(data) // 2] ^= 1
+                    (path / unit).write_bytes(data)
+                found, report = self.found(path, "--deep", code=code)
+                self.assertLessEqual({words, "bad-mask"}, found)
+                self.assertIn(unread, report["not_checked"])
+                self.assertIsNone(report["content"])
+
     def test_prompts(self):
         def other_prompt(dump):
             unit = dump.units["train/1-0/rank0.h5"]

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include "format/foreign/dump_check.h"
@@ -64,12 +65,18 @@ std::set<int64_t> replaced_rollouts(const format::DumpReader& dump) {
   return out;
 }
 
+/// Does what reads a rollout, where it is to be read.
+using Guard = std::function<void(int64_t rollout, const std::function<void()>& work)>;
+
 /// Values of each rollout and evaluation, then of each step against its rollout, whose data stays
 /// loaded until another is asked for. Beyond the first 100 findings are counted only.
 class Auditor {
  public:
-  explicit Auditor(const format::DumpReader& dump)
-      : dump_(dump), config_(sound_config(dump)), replaced_(replaced_rollouts(dump)) {}
+  Auditor(const format::DumpReader& dump, const Guard& guard)
+      : dump_(dump),
+        guard_(guard),
+        config_(sound_config(dump)),
+        replaced_(replaced_rollouts(dump)) {}
 
   std::vector<Problem> run() {
     for (const UnitRecord& record : dump_.units()) {
@@ -77,11 +84,16 @@ class Auditor {
       if (!rollout && !keeps_evaluation(record.path)) continue;
       for (const std::string& group : record.groups) {
         const auto name = GroupName::parse(group);
-        if (name && rollout) check_rollout(name->rollout);
-        if (name && !rollout) check_evaluation(record, group);
+        if (!name) continue;
+        guard_(name->rollout,
+               [&] { rollout ? check_rollout(name->rollout) : check_evaluation(record, group); });
       }
     }
-    for (const auto& [group, ranks] : ranks_by_group(dump_)) check_step(group);
+    for (const auto& step : ranks_by_group(dump_)) {
+      const std::string& group = step.first;
+      const auto name = GroupName::parse(group);
+      name ? guard_(name->rollout, [&] { check_step(group); }) : check_step(group);
+    }
     return std::move(problems_).take();
   }
 
@@ -264,6 +276,7 @@ class Auditor {
   }
 
   const format::DumpReader& dump_;
+  const Guard& guard_;
   std::optional<RecordedConfig> config_;
   std::set<int64_t> replaced_;
   FirstProblems<Problem> problems_;
@@ -273,12 +286,13 @@ class Auditor {
 };
 
 /// Sees that a rank's events of a rollout or a step lie in one unit. Errors: FormatError.
-void check_event_units(const RecordedRun& run) {
-  const auto check = [&](const char* kind, const std::string& group) {
-    if (run.dump().find(kind, group).size() > 1) event_units(run.dump(), kind, group);
+void check_event_units(const RecordedRun& run, const Guard& guard) {
+  const auto check = [&](int64_t rollout, const char* kind, const std::string& group) {
+    if (run.dump().find(kind, group).size() < 2) return;
+    guard(rollout, [&] { event_units(run.dump(), kind, group); });
   };
-  for (const int64_t rollout : run.rollouts()) check("rollout", std::to_string(rollout));
-  for (const StepId& step : run.steps()) check("train", step.group());
+  for (const int64_t rollout : run.rollouts()) check(rollout, "rollout", std::to_string(rollout));
+  for (const StepId& step : run.steps()) check(step.rollout, "train", step.group());
 }
 
 /// Rollouts and steps of an import that nothing is there to be held against, or that are not there.
@@ -295,9 +309,13 @@ void note_unheld(const RecordedRun& run, std::vector<std::string>& notes) {
 
 }  // namespace
 
-std::vector<Problem> audit_values(const RecordedRun& run, std::vector<std::string>* notes) {
-  check_event_units(run);
-  std::vector<Problem> problems = Auditor(run.dump()).run();
+std::vector<Problem> audit_values(const RecordedRun& run, std::vector<std::string>* notes,
+                                  UnreadRollouts* unread) {
+  const Guard guard = [unread](int64_t rollout, const std::function<void()>& work) {
+    unread == nullptr ? work() : unread->guard(rollout, work);
+  };
+  check_event_units(run, guard);
+  std::vector<Problem> problems = Auditor(run.dump(), guard).run();
   std::ranges::move(recorded_findings(run.dump()), std::back_inserter(problems));
   std::ranges::move(check_kept_files(run.dump()), std::back_inserter(problems));
   if (notes != nullptr) {
@@ -305,7 +323,8 @@ std::vector<Problem> audit_values(const RecordedRun& run, std::vector<std::strin
     note_unheld(run, *notes);
   }
   for (const int64_t rollout : recorded_rollouts(run)) {
-    RecordFindings found = check_recorded_rollout(run, rollout);
+    RecordFindings found;
+    guard(rollout, [&] { found = check_recorded_rollout(run, rollout); });
     for (RecordProblem& problem : found.problems) {
       problems.push_back({std::move(problem.code), std::move(problem.message),
                           std::move(problem.unit), problem.sample});
@@ -315,23 +334,31 @@ std::vector<Problem> audit_values(const RecordedRun& run, std::vector<std::strin
   return problems;
 }
 
-std::vector<std::string> notes_of(const RecordedRun& run) {
+namespace {
+
+void note_ranks(const RecordedRun& run, const StepId& step, std::vector<std::string>& notes) {
+  StepScalars scalars = run.scalars(step);
+  std::erase_if(scalars.differing, [](const StepScalars::OfRank& of) {
+    return scalar_of(of.name) == ScalarOf::kStep;  // no two ranks may
+  });
+  const std::string by_rank = numbers_by_rank(scalars);
+  if (!by_rank.empty()) {
+    notes.push_back("scalars of step " + step.name() + " that ranks say differently: " + by_rank);
+  }
+  const size_t ranks = event_units(run.dump(), "train", step.group()).size();
+  if (ranks > 1) {
+    notes.push_back("events of step " + step.name() + " of " + std::to_string(ranks) +
+                    " ranks, which a replay does not compare");
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> notes_of(const RecordedRun& run, UnreadRollouts& unread) {
   std::vector<std::string> notes;
   for (const StepId& step : run.steps()) {
     if (run.dump().find("train", step.group()).size() < 2) continue;  // nothing to tell apart
-    StepScalars scalars = run.scalars(step);
-    std::erase_if(scalars.differing, [](const StepScalars::OfRank& of) {
-      return scalar_of(of.name) == ScalarOf::kStep;  // no two ranks may
-    });
-    const std::string by_rank = numbers_by_rank(scalars);
-    if (!by_rank.empty()) {
-      notes.push_back("scalars of step " + step.name() + " that ranks say differently: " + by_rank);
-    }
-    const size_t ranks = event_units(run.dump(), "train", step.group()).size();
-    if (ranks > 1) {
-      notes.push_back("events of step " + step.name() + " of " + std::to_string(ranks) +
-                      " ranks, which a replay does not compare");
-    }
+    unread.guard(step.rollout, [&] { note_ranks(run, step, notes); });
   }
   return notes;
 }

@@ -5,6 +5,7 @@
 
 #include "format/dump_reader.h"
 #include "format/foreign/tree_check.h"
+#include "src/replay/inspect/unread_rollouts.h"
 #include "src/replay/record/recorded_run.h"
 
 namespace rlreplay::replay {
@@ -15,11 +16,13 @@ namespace rlreplay::replay {
 /// steps refuses: prompt-mismatch, length-mismatch, token-mismatch, replica-mismatch (ranks that
 /// hold the same sample and differ), rollout-mismatch (what a trainer repeats of the rollout),
 /// not-readable, not-replayable. At most 100 of a rollout. To `notes`, where there are any: what it
-/// did not judge. Errors: FormatError where a unit is not sound.
+/// did not judge. `unread`: rollouts that are passed over, to which it adds what it cannot read.
+/// Errors: without `unread`, FormatError where a unit is not sound, and those of reading.
 [[nodiscard]] std::vector<foreign::Problem> audit_values(const RecordedRun& run,
-                                                         std::vector<std::string>* notes = nullptr);
+                                                         std::vector<std::string>* notes = nullptr,
+                                                         UnreadRollouts* unread = nullptr);
 
-/// What ranks may say differently, and do: a sentence for each step.
-std::vector<std::string> notes_of(const RecordedRun& run);
+/// What ranks may say differently, and do: a sentence for each step but those of `unread`.
+std::vector<std::string> notes_of(const RecordedRun& run, UnreadRollouts& unread);
 
 }  // namespace rlreplay::replay

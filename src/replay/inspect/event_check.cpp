@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "format/held_bytes.h"
 #include "format/record.h"
@@ -39,15 +41,21 @@ std::vector<engine::SampleShape> shapes_of(const RolloutData& data,
 /// name; the data of the last rollout stays loaded for its steps.
 class RunCheck {
  public:
-  RunCheck(const RecordedRun& record, const ModelConfig& model, ThreadPool& pool)
-      : record_(record), model_(model), parameters_(make_parameters(model)), pool_(pool) {}
+  /// Without a `model` tables are held to themselves and to the samples alone.
+  RunCheck(const RecordedRun& record, const UnreadRollouts& unread,
+           std::optional<ModelConfig> model, ThreadPool& pool)
+      : record_(record), unread_(unread), model_(std::move(model)), pool_(pool) {
+    if (model_) parameters_ = make_parameters(*model_);
+  }
 
   RecordFindings run() {
     for (const int64_t id : record_.rollouts()) {
+      if (unread_.contains(id)) continue;
       where_ = "rollout/" + std::to_string(id);
       guarded([&] { check_rollout(id); });
     }
     for (const StepId& step : record_.steps()) {
+      if (unread_.contains(step.rollout)) continue;
       where_ = "train/" + step.group();
       guarded([&] { check_step(step); });
     }
@@ -73,11 +81,38 @@ class RunCheck {
   }
 
   void check(const GroupEvents& group) {
+    if (!model_) {
+      return group.train ? check_rows(group.events, *group.train)
+                         : check_rows(group.events, *group.rollout);
+    }
     const auto report = [this](const std::string& dataset, const std::string& message) {
       add("event", dataset, message);
     };
-    for (const std::string& what : check_group_events(group, model_, parameters_, pool_, report)) {
+    for (const std::string& what : check_group_events(group, *model_, parameters_, pool_, report)) {
       not_checked_.push_back(where_ + ": " + what);
+    }
+  }
+
+  /// Sees that the rows of tables are tokens of samples that are there.
+  template <class Data>
+  void check_rows(const StepEvents& events, const Data& data) {
+    if (data.size() == 0) return;  // of samples that nobody recorded
+    std::unordered_map<uint64_t, uint64_t> lengths;
+    for (size_t s = 0; s < data.size(); ++s) {
+      lengths.emplace(data.sample_id[s], data.offsets[s + 1] - data.offsets[s]);
+    }
+    for (const RowSet& rows : events.row_sets) {
+      for (const engine::RowRun& run : rows) {
+        const auto at = lengths.find(run.sample);
+        const auto end = static_cast<uint64_t>(run.position + run.count);
+        if (at != lengths.end() && end <= at->second) continue;
+        return add("event", "events/run_sample",
+                   at == lengths.end()
+                       ? "has rows of sample " + std::to_string(run.sample) + ", which is not there"
+                       : "has rows of tokens to " + std::to_string(end) + " of sample " +
+                             std::to_string(run.sample) + ", which has " +
+                             std::to_string(at->second));
+      }
     }
   }
 
@@ -92,7 +127,7 @@ class RunCheck {
     if (data == nullptr) return;
     const StepEvents events = record_.rollout_events(id);
     if (events.events.empty()) return;
-    check_ranks(events, std::nullopt);
+    if (model_) check_ranks(events, std::nullopt);
     const auto shapes = shapes_of(*data, data->sample_id);
     check({events, &shapes, data, nullptr});
   }
@@ -107,9 +142,11 @@ class RunCheck {
   void check_unit(const StepId& step, const format::UnitReader& unit, const RolloutData* of) {
     const StepEvents events =
         read_events(record_.dump(), unit, step.group(), step.rollout, step.step);
-    check_ranks(events, format::rank_of(unit.record().path));
+    if (model_) check_ranks(events, format::rank_of(unit.record().path));
     const bool columns = unit.find(step.group() + "/sample_id") != nullptr;
-    const TrainData data = columns ? data_of(step, unit, events) : TrainData{};
+    const TrainData data = columns  ? data_of(step, unit, events)
+                           : model_ ? TrainData{}
+                                    : whole(step);
     std::optional<std::vector<engine::SampleShape>> shapes;
     if (of != nullptr && columns) shapes = shapes_of(*of, data.sample_id);
     check({events, shapes ? &*shapes : nullptr, of, &data});
@@ -124,7 +161,10 @@ class RunCheck {
     const auto is_own = [&](const engine::RowRun& run) { return ids.contains(run.sample); };
     const bool all_own = std::ranges::all_of(
         events.row_sets, [&](const RowSet& rows) { return std::ranges::all_of(rows, is_own); });
-    if (all_own && !own.slices) return own;
+    return all_own && !own.slices ? own : whole(step);
+  }
+
+  TrainData whole(const StepId& step) const {
     format::HeldBytes held;
     return format::read_whole_train(record_.dump(), step.group(), held);
   }
@@ -144,7 +184,8 @@ class RunCheck {
   }
 
   const RecordedRun& record_;
-  const ModelConfig model_;
+  const UnreadRollouts& unread_;
+  const std::optional<ModelConfig> model_;
   ParameterTable parameters_;
   ThreadPool& pool_;
   RecordProblems problems_;
@@ -164,11 +205,15 @@ bool holds_events(const format::DumpReader& dump) {
 
 }  // namespace
 
-RecordFindings check_events(const RecordedRun& record, ThreadPool& pool) {
+RecordFindings check_events(const RecordedRun& record, const UnreadRollouts& unread,
+                            ThreadPool& pool) {
   const auto config = record.find_config();
-  if (config) return RunCheck(record, config->model, pool).run();
-  if (!holds_events(record.dump())) return {};
-  return {{}, {"events: the dump names no model that this version knows"}};
+  if (config) return RunCheck(record, unread, config->model, pool).run();
+  RecordFindings found = RunCheck(record, unread, std::nullopt, pool).run();
+  if (unread.empty() && holds_events(record.dump())) {
+    found.not_checked.push_back("events: the dump names no model that this version knows");
+  }
+  return found;
 }
 
 }  // namespace rlreplay::replay

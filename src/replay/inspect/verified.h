@@ -32,8 +32,8 @@ struct VerifiedDump {
   bool complete = false;                     // nothing is missing
   std::optional<ErrorCode> unreadable = {};  // of a value that ended the reading
 
-  /// Whether it was sealed whole, and parts of the run are missing in it.
-  [[nodiscard]] bool lacks_parts() const { return report.complete && !complete; }
+  /// Whether it was sealed, and parts of the run or of a step are missing in it.
+  [[nodiscard]] bool lacks_parts() const;
   std::string_view verdict() const;
 };
 

@@ -7,6 +7,7 @@
 #include "src/replay/inspect/event_check.h"
 #include "src/replay/inspect/state_check.h"
 #include "src/replay/inspect/unit_audit.h"
+#include "src/replay/inspect/unread_rollouts.h"
 #include "src/replay/inspect/verified.h"
 #include "src/replay/record/content_root.h"
 #include "src/replay/record/import_findings.h"
@@ -20,29 +21,56 @@ void add_problem(const format::Problem& problem, std::vector<VerifyProblem>& to)
                 problem.message, problem.offset});
 }
 
+void add_findings(const RecordFindings& found, VerifiedDump& out) {
+  for (const RecordProblem& problem : found.problems) {
+    out.problems.push_back(
+        {problem.code, problem.unit, problem.dataset, shortened(problem.message)});
+  }
+  std::ranges::copy(found.not_checked, std::back_inserter(out.not_checked));
+}
+
 /// Events and states against what lies beside them.
-void check_record(const RecordedRun& record, VerifiedDump& out) {
+void check_record(const RecordedRun& record, const UnreadRollouts& unread, VerifiedDump& out) {
   ThreadPool pool(processors());
-  for (auto* check : {&check_events, &check_states}) {
-    const RecordFindings found = check(record, pool);
-    for (const RecordProblem& problem : found.problems) {
-      out.problems.push_back(
-          {problem.code, problem.unit, problem.dataset, shortened(problem.message)});
-    }
-    std::ranges::copy(found.not_checked, std::back_inserter(out.not_checked));
+  add_findings(check_events(record, unread, pool), out);
+  if (unread.lacks_states()) {
+    out.not_checked.push_back("states: one of them is damaged, and others are told by it");
+  } else {
+    add_findings(check_states(record, pool), out);
   }
 }
 
-/// Every value, and what it means.
-void check_values(const std::string& path, bool whole, VerifiedDump& out) {
-  const RecordedRun record(path);
-  add_problems(audit_values(record, &out.not_checked), path, out.problems);
-  std::ranges::move(notes_of(record), std::back_inserter(out.not_checked));
+/// What ended the reading of a rollout.
+void add_fault(const UnreadRollouts::Fault& fault, const std::string& path, VerifiedDump& out) {
+  if (fault.problem) {
+    out.report.problems.push_back(*fault.problem);
+    add_problem(*fault.problem, out.problems);
+    out.damaged = true;
+    return;
+  }
+  out.problems.push_back(unreadable_problem(fault.error, path));
+  if (!out.unreadable) out.unreadable = fault.error.code();
+}
+
+/// Every value, and what it means; of a dump with damaged units that of the others. `whole`: no
+/// unit is missing. Returns whether all of it could be read.
+bool check_values(const RecordedRun& record, bool whole, VerifiedDump& out) {
+  UnreadRollouts unread(record.dump(), out.report.problems);
+  if (unread.lacks_extensions()) {
+    out.not_checked.push_back(
+        "what values mean: of what an import kept and found a unit is damaged");
+    return false;
+  }
+  add_problems(audit_values(record, &out.not_checked, &unread), record.path(), out.problems);
+  std::ranges::move(notes_of(record, unread), std::back_inserter(out.not_checked));
   if (whole) {
-    check_record(record, out);
+    check_record(record, unread, out);
   } else {
     out.not_checked.push_back("events and states: units are missing that they refer to");
   }
+  for (const UnreadRollouts::Fault& fault : unread.faults()) add_fault(fault, record.path(), out);
+  if (!unread.empty()) out.not_checked.push_back(unread.text());
+  return unread.empty();
 }
 
 /// Whether a place begins with the whole path of a file: of `path`, or of one below it.
@@ -86,6 +114,10 @@ void add_problems(const std::vector<foreign::Problem>& from, const std::string& 
   }
 }
 
+bool VerifiedDump::lacks_parts() const {
+  return report.sealed && std::ranges::any_of(problems, names_missing);
+}
+
 std::string_view VerifiedDump::verdict() const {
   if (damaged) return "DAMAGED";
   if (!report.sealed) return "UNFINISHED";
@@ -103,6 +135,17 @@ bool is_unacknowledged(const format::Problem& problem, const format::VerifyRepor
          format::sound_unit_path(problem.path);
 }
 
+/// What can be judged of a dump with damaged units beside them.
+void judge_rest(const std::string& path, VerifiedDump& out) {
+  try {
+    const RecordedRun record(path);
+    static_cast<void>(check_values(record, audit_records(record.dump()).empty(), out));
+  } catch (const Error& error) {
+    if (!is_about_input(error) && !is_outside_support(error)) throw;
+    out.not_checked.push_back("what values mean: the dump cannot be read past what is damaged");
+  }
+}
+
 void note_missing(VerifiedDump& out) {
   out.complete = out.complete && std::ranges::none_of(out.problems, names_missing);
 }
@@ -118,7 +161,10 @@ VerifiedDump verify_dump(const std::string& path, VerifyDepth depth) {
     out.damaged |= !is_unacknowledged(problem, out.report);
   }
   out.complete = out.report.complete;
-  if (out.damaged) return out;
+  if (out.damaged) {
+    if (deep) judge_rest(path, out);
+    return out;
+  }
   const auto dump = format::DumpReader::open(path);
   if (dump.sealed() != out.report.sealed) return verify_dump(path, depth);  // its writer just ended
   out.unended = unended_writers(dump);
@@ -132,12 +178,8 @@ VerifiedDump verify_dump(const std::string& path, VerifyDepth depth) {
     return out;
   }
   try {
-    if (deep) {
-      check_values(path, whole, out);
-    } else {
-      add_problems(recorded_findings(dump), path, out.problems);
-    }
-    out.content = content_root(dump);
+    if (!deep) add_problems(recorded_findings(dump), path, out.problems);
+    if (!deep || check_values(RecordedRun(path), whole, out)) out.content = content_root(dump);
   } catch (const format::FormatError& error) {
     out.report.problems.push_back(error.problem());
     add_problem(error.problem(), out.problems);
