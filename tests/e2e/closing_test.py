@@ -12,6 +12,7 @@ import unittest
 try:
     import dump_files
     import xxhash
+    from dump_patch import Patched
 except ImportError:
     sys.exit(77)
 
@@ -106,6 +107,27 @@ class Writers(Case):
         path, _ = self.capture("whole", "--model", "demo", "--steps", "1", "--rollout-batch-size", "2")
         self.assertEqual(self.lines("show", path)[0]["unended"], [])
         self.assertEqual(self.lines("verify", path)[0]["unended"], [])
+
+
+class Resume(Case):
+    def test_check_reads_what_the_journals_vouch_for(self):
+        words = ("--model", "demo", "--steps", "2", "--rollout-batch-size", "2")
+        sealed, _ = self.capture("sealed", *words)
+
+        def other_content(made):
+            if made["path"] == "rollout/1.h5":
+                made["content"] = "0" * 32
+        path = Patched(sealed).write(self.folder / "open", sealed=False, change=other_content)
+        unit = sealed / "rollout/1.h5"
+        data = bytearray(unit.read_bytes())
+        data[len(data) // 2] ^= 1
+        unit.write_bytes(data)
+        for dump in (path, sealed):
+            result = self.run_program("capture", "--resume", "--check", "-o", dump)
+            self.assertEqual(result.returncode, CORRUPT, result.stdout + result.stderr)
+            self.assertIn("rollout/1.h5", result.stderr)
+        self.assertFalse((path / "manifest.json").exists())
+        self.assertEqual(self.run_program("capture", "--resume", "-o", sealed).returncode, 0)
 
 
 class Upgrade(Case):

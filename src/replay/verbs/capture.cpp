@@ -63,8 +63,9 @@ void add_capture(CLI::App& program, VerbRun& chosen,
                  "with --wrap: print the whole command and what of yours is kept, run nothing");
   verb->add_flag("--resume", arguments->resume,
                  "go on with a capture that was killed; its options are in the dump");
-  verb->add_flag("--check", arguments->check,
-                 "with --resume: read all stored units and compare them with their hashes before");
+  verb->add_flag(
+      "--check", arguments->check,
+      "with --resume: read all stored units and their values before, also of a sealed dump");
   verb->add_flag("--force", arguments->force, "replace an older dump, once the new one is whole");
   arguments->flags.add(*verb, kCaptureSections);
   verb->add_flag("--json", arguments->json, "an object a step instead of a table");

@@ -3,6 +3,8 @@
 
 #include "format/dump_files.h"
 #include "format/journal.h"
+#include "format/rule.h"
+#include "format/verify.h"
 #include "src/base/error.h"
 #include "src/base/model_shape.h"
 #include "src/base/interrupt.h"
@@ -59,6 +61,16 @@ void save_again(const RunOptions& options, const RecordedRun& record, SavePlace&
   place.save([&](const std::string& folder) { trainer.save(*model, folder); });
 }
 
+/// Reads every stored unit, its values and what its record says of them, sealed or not.
+/// Errors: FormatError, the first.
+void check_stored(const std::string& path) {
+  for (const format::Problem& problem : format::verify(path, true).problems) {
+    if (problem.rule == format::Rule::kUnlisted) continue;  // nobody vouches for it
+    throw format::FormatError(problem.rule, problem.message, problem.path, problem.dataset,
+                              problem.offset);
+  }
+}
+
 /// What there is to say of a dump that has its end.
 int already_sealed(const CaptureArguments& arguments, const RunOptions& options,
                    const RecordedRun& record, SavePlace& place) {
@@ -112,6 +124,7 @@ int capture_resume(const CaptureArguments& arguments) {
     std::cout << options_yaml(options);
     return 0;
   }
+  if (arguments.check) check_stored(arguments.output);
   RunOptions saving = options;
   if (!arguments.flags.gives("save")) saving.save.clear();
   SavePlace place(saving, is_own(options, recorded), "empty it");
