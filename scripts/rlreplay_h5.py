@@ -62,12 +62,14 @@ class Dump(collections.abc.Mapping):
         if manifest.exists():
             body = _record(manifest.read_text().rstrip("\n"))
             self.meta, self.root = body["meta"], body["root"]
+            ended = body["complete"]
             units = body["units"] if "units" in body else self._index_rows(body["index"])
         else:
             lines = list(self._journal_lines())
             if not lines:
                 raise DumpError(f"{path}: no dump, or one that ended before it began")
             self.meta, self.root = lines[0]["meta"], None
+            ended = False
             units = [line["unit"] for line in lines if "unit" in line]
         self.units = {unit["path"]: unit for unit in units}
         self._files = {}
@@ -75,6 +77,25 @@ class Dump(collections.abc.Mapping):
         for unit in self.units:
             if not unit.startswith("x-"):
                 self._index(unit)
+        self.partial = [] if ended else self._leave_out_partial()
+
+    def _leave_out_partial(self):
+        """Where a writer died some ranks may have come further than others: a step or a state that not all of
+        them hold is none. Returns their names, as `train/3-0`."""
+        held = {}
+        for key, (unit, name) in self._places.items():
+            if key.startswith(("train/", "weights/")):
+                units = held.setdefault(self._group_of(unit, name), set())
+                if "-part" not in unit.rsplit("/", 1)[-1]:
+                    units.add(unit)
+        partial = sorted(group for group, units in held.items() if len(units) < self.meta["ranks"])
+        self._places = {key: place for key, place in self._places.items()
+                        if self._group_of(*place) not in partial}
+        return partial
+
+    @staticmethod
+    def _group_of(unit, name):
+        return unit.partition("/")[0] + "/" + name.partition("/")[0]
 
     def _index_rows(self, named):
         """The units of units.index."""

@@ -12,7 +12,7 @@ import unittest
 try:
     import dump_files
     import xxhash
-    from dump_patch import Patched
+    from dump_patch import Patched, rlreplay_h5
 except ImportError:
     sys.exit(77)
 
@@ -107,6 +107,48 @@ class Writers(Case):
         path, _ = self.capture("whole", "--model", "demo", "--steps", "1", "--rollout-batch-size", "2")
         self.assertEqual(self.lines("show", path)[0]["unended"], [])
         self.assertEqual(self.lines("verify", path)[0]["unended"], [])
+
+
+class Strangers(Case):
+    def test_a_file_that_no_record_names(self):
+        dump, _ = self.capture("dump", "--model", "demo", "--steps", "1", "--rollout-batch-size", "2")
+        path = Patched(dump).write(self.folder / "unfinished", sealed=False)
+        for name in ("notes.txt", "train/0-0/rank0.h5.orig"):
+            (path / name).write_text("mine")
+            result = self.run_program("seal", "--recovered", path)
+            self.assertEqual(result.returncode, USAGE)
+            self.assertIn(f"the folder holds '{name}', which is no file of a dump", result.stderr)
+            self.assertFalse((path / "manifest.json").exists())
+            self.assertEqual((path / name).read_text(), "mine")
+            (path / name).unlink()
+        self.lines("seal", "--recovered", path)
+        self.lines("verify", path)
+
+
+class Ranks(Case):
+    def test_a_step_of_some_ranks_alone(self):
+        """It is told and left out, and nothing is computed past it."""
+        dump, _ = self.capture("two", "--model", "demo", "--steps", "3", "--rollout-batch-size", "2",
+                               "--n-samples-per-prompt", "4", "--layout", "dp=2")
+        whole = Patched(dump)
+        del whole.units["train/1-0/rank1.h5"]
+        path = whole.write(self.folder / "partial", sealed=False)
+        sealed, = self.lines("seal", "--recovered", path)
+        self.assertEqual(sealed["left_out"], [{"step": "1.0", "missing_ranks": "1"}])
+        opened = rlreplay_h5.open(path)
+        self.assertEqual(opened.partial, ["train/1-0"])
+        self.assertEqual({key.split("/")[1] for key in opened if key.startswith("train/")}, {"0-0", "2-0"})
+        report, = self.lines("verify", path, code=CORRUPT)
+        self.assertEqual((report["verdict"], report["recovered"]), ("INCOMPLETE", True))
+        said = "step 1.0 is left out: of step 1.0 these ranks hold no part: 1"
+        self.assertIn(said, self.lines("show", path)[0]["incomplete"])
+        self.assertIn(said, self.run_program("objective", path).stdout)
+        for words in (["train"], ["rollout"], ["train", "--steps", "0.0..2.0"]):
+            result = self.run_program(*words[:1], path, *words[1:])
+            self.assertEqual(result.returncode, CORRUPT, result.stdout + result.stderr)
+            self.assertIn("does not hold step 1.0 whole (these ranks hold no part of it: 1), behind which",
+                          result.stderr)
+        self.assertIs(self.closing("train", path, "--steps", "0.0..0.0")["identical"], True)
 
 
 class Resume(Case):

@@ -5,6 +5,7 @@
 
 #include "src/base/words.h"
 #include "src/replay/record/import_findings.h"
+#include "src/replay/record/partial_steps.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/record/step_range.h"
 
@@ -82,8 +83,10 @@ std::string unended_text(const format::DumpReader& dump) {
 
 std::string incomplete_text(const RecordedRun& run) {
   if (run.is_part()) return {};  // what was asked for is there
+  const std::string left_out = left_out_text(run.dump());
   const std::string there = counted(run.steps().size(), "step") + " of it " +
-                            (run.steps().size() == 1 ? "is" : "are") + " there";
+                            (run.steps().size() == 1 ? "is" : "are") + " there" +
+                            (left_out.empty() ? "" : "; " + left_out);
   if (!run.dump().sealed()) {
     const std::string open = unended_text(run.dump());
     return "the dump is unfinished" + (open.empty() ? "" : ", without an end of " + open) + ": " +

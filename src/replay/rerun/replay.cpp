@@ -6,6 +6,7 @@
 #include "src/base/with_place.h"
 #include "src/replay/options/objective_config.h"
 #include "src/replay/record/recorded_step.h"
+#include "src/replay/rerun/step_gap.h"
 #include "src/replay/rerun/watch.h"
 
 namespace rlreplay::replay {
@@ -273,6 +274,7 @@ bool replay_training(const RecordedRun& record, const RunOptions& options, const
   const size_t end = std::min(steps.size(), static_cast<size_t>(plan.steps.last) + 1);
   check_injection(plan, std::span(steps).subspan(first, end - first), record.path());
   const size_t start = start_of(record, first);
+  if (!plan.each_step) check_no_gap(record, start, end - 1);
   Replay replay(record, options, plan, trainer, pool, recorder);
   bool identical = true;
   for (size_t i = start; i < end; ++i) {
@@ -353,6 +355,7 @@ RecomputedStep recompute_step(const RecordedRun& record, const RunOptions& optio
   const auto last = static_cast<size_t>(std::ranges::find(steps, step) - steps.begin());
   const bool alone = plan.each_step && record.has_state(step);
   const size_t start = alone ? last : start_of(record, static_cast<size_t>(plan.steps.first));
+  if (!plan.each_step) check_no_gap(record, start, last);
   Replay replay(record, options, plan, trainer, pool, nullptr);
   RecomputedStep out;
   for (size_t i = start; i <= last; ++i) {
@@ -366,6 +369,7 @@ RecomputedStep recompute_step(const RecordedRun& record, const RunOptions& optio
 
 void train_through(const RecordedRun& record, const RunOptions& options, int64_t rollout,
                    Trainer& trainer, ThreadPool& pool) {
+  check_trained(record, rollout);
   const ReplayPlan plan;
   Replay replay(record, options, plan, trainer, pool, nullptr);
   for (const StepId& step : record.steps()) {

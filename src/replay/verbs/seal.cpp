@@ -3,13 +3,17 @@
 #include <filesystem>
 #include <iostream>
 
+#include "format/dump_files.h"
 #include "format/dump_reader.h"
 #include "format/dump_writer.h"
+#include "format/folder.h"
 #include "src/base/error.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/base/printable.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/record/incomplete_record.h"
+#include "src/replay/record/partial_steps.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -20,6 +24,19 @@ struct SealArguments {
   bool recovered = false;
   bool json = false;
 };
+
+/// Sees that the folder holds no file that would lie in the sealed dump without a record.
+void check_no_stranger(const std::string& path) {
+  for (const std::string& file : format::Folder::open(path).list()) {
+    if (format::is_dump_file(file) || file.ends_with(format::kTemporarySuffix)) continue;
+    throw Error(
+        ErrorCode::kUsage,
+        "the folder holds " + printable(file) +
+            ", which is no file of a dump, and of which no record would tell: move it away, "
+            "then close the dump",
+        path);
+  }
+}
 
 int seal(const SealArguments& arguments) {
   check_imported(arguments.path);
@@ -32,6 +49,7 @@ int seal(const SealArguments& arguments) {
   if (std::filesystem::exists(arguments.path + "/manifest.json")) {
     throw Error(ErrorCode::kUsage, "the dump is sealed already: nothing to do", arguments.path);
   }
+  check_no_stranger(arguments.path);
   format::WriterOptions settings;
   settings.check = true;
   format::DumpWriter dump = format::DumpWriter::resume(arguments.path, settings);
@@ -44,12 +62,20 @@ int seal(const SealArguments& arguments) {
                      .integer("units", static_cast<int64_t>(dump.units().size()))
                      .text("root", root.hex())
                      .json("unended", json_list(unended_writers(sealed)))
+                     .json("left_out", json_list(partial_steps(sealed),
+                                                 [](const PartialStep& of) {
+                                                   return JsonLine()
+                                                       .text("step", of.step.name())
+                                                       .text("missing_ranks", of.missing)
+                                                       .str();
+                                                 }))
                      .str()
               << '\n';
   } else {
     if (const std::string died = unended_text(sealed); !died.empty()) {
       std::cout << died << " died: what it had not acknowledged is lost\n";
     }
+    if (const std::string left = left_out_text(sealed); !left.empty()) std::cout << left << '\n';
     std::cout << arguments.path << ": closed with the " << dump.units().size()
               << " units that its journal"
               << (sealed.journals().size() > 1 ? "s acknowledge" : " acknowledges") << "\nroot "

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "format/dump_reader.h"
+#include "src/base/step_id.h"
+
+namespace rlreplay::replay {
+
+/// A step that a dump holds of some of its ranks alone: no reader takes it for one that is there.
+struct PartialStep {
+  StepId step;
+  std::string missing;  // ranks, as missing_ranks says them
+};
+
+/// Those of a dump whose writers have not all ended, in order.
+std::vector<PartialStep> partial_steps(const format::DumpReader& dump);
+
+/// "step 3.0 is left out: of step 3.0 these ranks hold no part: 1"; empty without one.
+std::string left_out_text(const format::DumpReader& dump);
+
+}  // namespace rlreplay::replay
