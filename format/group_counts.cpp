@@ -36,7 +36,8 @@ uint64_t count_in(const ScannedValue& value) {
 
 double float_in(const ScannedValue& value) {
   const auto number = parse_number<double>(value.string());
-  if (!number) value.refuse("found \"" + std::string(value.string().substr(0, 40)) + "\", expected a number");
+  if (!number)
+    value.refuse("found \"" + std::string(value.string().substr(0, 40)) + "\", expected a number");
   return *number;
 }
 

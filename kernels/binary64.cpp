@@ -41,9 +41,11 @@ struct Angle {
 
 Angle reduce(double x) {
   if (!(std::fabs(x) <= kLargestAngle)) {
-    throw Error(ErrorCode::kUnsupported,
-                "an angle of " + std::to_string(x) + " radians is outside what the rotary table "
-                "supports, " + std::to_string(kLargestAngle) + ": use fewer positions");
+    throw Error(ErrorCode::kUnsupported, "an angle of " + std::to_string(x) +
+                                             " radians is outside what the rotary table "
+                                             "supports, " +
+                                             std::to_string(kLargestAngle) +
+                                             ": use fewer positions");
   }
   const double n = (x * 0x1.45f306dc9c883p-1 + kRoundShift) - kRoundShift;  // 2 / pi
   const double first = std::fma(n, -kHalfPi1, x);

@@ -54,19 +54,20 @@ void check_options(const RolloutConfig& config) {
   const SamplingConfig& s = config.sampling;
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   if (config.max_response < 1 || config.max_response > kMost || config.slots < 1) {
-    throw Error(ErrorCode::kUsage,
-                "the longest response is " + std::to_string(config.max_response) + " and there are " +
-                    std::to_string(config.slots) + " slots: a rollout needs a length from 1 to " +
-                    std::to_string(kMost) + " and at least 1 slot");
+    throw Error(ErrorCode::kUsage, "the longest response is " +
+                                       std::to_string(config.max_response) + " and there are " +
+                                       std::to_string(config.slots) +
+                                       " slots: a rollout needs a length from 1 to " +
+                                       std::to_string(kMost) + " and at least 1 slot");
   }
   if (!(s.temperature >= 0) || std::isinf(s.temperature)) {
     throw Error(ErrorCode::kUsage, "the temperature is " + shortest(s.temperature) +
                                        "; it must be 0 or a positive number");
   }
   if (s.top_k < 0 || !(s.top_p > 0 && s.top_p <= 1)) {
-    throw Error(ErrorCode::kUsage,
-                "top-k is " + std::to_string(s.top_k) + " and top-p " + shortest(s.top_p) +
-                    "; top-k must be at least 0 and top-p above 0, at most 1");
+    throw Error(ErrorCode::kUsage, "top-k is " + std::to_string(s.top_k) + " and top-p " +
+                                       shortest(s.top_p) +
+                                       "; top-k must be at least 0 and top-p above 0, at most 1");
   }
 }
 

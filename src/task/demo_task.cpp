@@ -69,8 +69,8 @@ Tokenizer demo_tokenizer() {
 Prompt demo_prompt(const DemoTask& task, uint64_t index) {
   if (task.max_operand < 0 || task.max_operand > kMaxOperand) {
     throw Error(ErrorCode::kUsage, "the largest operand of the demo task is " +
-                                       std::to_string(task.max_operand) + "; it must be from 0 to " +
-                                       std::to_string(kMaxOperand));
+                                       std::to_string(task.max_operand) +
+                                       "; it must be from 0 to " + std::to_string(kMaxOperand));
   }
   const int64_t a = operand(draw(task.seed, index, 0), task.max_operand);
   const int64_t b = operand(draw(task.seed, index, 1), task.max_operand);

@@ -86,6 +86,9 @@ class ReferenceCheck {
       const bool rows = is_embedding(name) || is_head(name);
       const TensorDifference kind = compare_tensors(tensor, other->second, heads_.size, rows);
       if (kind != TensorDifference::kEqual) kinds_[kind].insert(name);
+      for (const WeightTensor* read : {tensor.from, other->second.from}) {
+        read->file->content.file().release(read->stored->data);
+      }
     }
   }
 

@@ -156,8 +156,8 @@ std::optional<format::Versions> versions(const std::vector<Row>& rows) {
     if (!made.starts) continue;
     const JsonValue starts = row.root()["version_starts"];
     if (starts.size() != list.size()) {
-      throw starts.error("it has " + counted(starts.size(), "value") + ", expected one for each of " +
-                         counted(list.size(), "version"));
+      throw starts.error("it has " + counted(starts.size(), "value") +
+                         ", expected one for each of " + counted(list.size(), "version"));
     }
     for (size_t i = 0; i < starts.size(); ++i) {
       made.starts->push_back(static_cast<uint32_t>(starts.at(i).integer(0, UINT32_MAX)));

@@ -70,8 +70,8 @@ std::vector<std::string> names_of(JsonValue root, JsonValue object) {
     }
   }
   if (names.size() != object.members().size()) {
-    throw object.error("it has " + counted(object.members().size(), "member") + ", `columns` names " +
-                       std::to_string(names.size()));
+    throw object.error("it has " + counted(object.members().size(), "member") +
+                       ", `columns` names " + std::to_string(names.size()));
   }
   return names;
 }

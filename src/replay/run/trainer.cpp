@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/base/model_shape.h"
 #include "src/base/layout.h"
+#include "src/base/model_shape.h"
 #include "src/base/progress.h"
 #include "src/engine/shard.h"
 #include "src/objective/advantage.h"
