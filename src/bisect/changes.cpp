@@ -80,7 +80,9 @@ class ChangesSearch {
     out_.trials.push_back({revision, measure::judge(plan_.criterion, reference, m), purpose, origin,
                            m.seconds, m.date});
     if (listener_.end) listener_.end(out_.trials.back());
-    if (place != 0) sampler_.drop_outputs(candidate);
+    // Runs are told where the good end's lies.
+    const bool is_good_end = key_of(candidate) == key_of(candidate_of_(history_[0]));
+    if (!is_good_end) sampler_.drop_outputs(candidate);
     return m;
   }
 

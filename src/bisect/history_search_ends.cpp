@@ -17,7 +17,11 @@ bool HistorySearch::run_ends() {
   const Repetition repeated = repeats(first, Purpose::kGoodEnd, plan_.end_runs + search);
   if (repeated == Repetition::kRefused) return false;
   if (sampler_.of(source_of(last)).size() < plan_.end_runs) stand_ins_.dismiss(last);
-  const Judgement bad = judge_first(last, Purpose::kBadEnd, plan_.end_runs + search);
+  Judgement bad = judge_first(last, Purpose::kBadEnd, plan_.end_runs + search);
+  if (bad.verdict != Verdict::kBad && stand_ins_.of(last).id != last.id) {
+    stand_ins_.dismiss(last);  // no end is refused by the runs of another revision
+    bad = judge_first(last, Purpose::kBadEnd, plan_.end_runs + search);
+  }
   if (bad.verdict == Verdict::kSkip) return refuse(Purpose::kBadEnd, last, bad);
   const Repetition also = repeats(last, Purpose::kBadEnd, search);
   if (also == Repetition::kRefused) return false;

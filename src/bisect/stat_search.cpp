@@ -103,7 +103,9 @@ class StatSearch {
     finding_.trials.push_back({revision, judgement, purpose, origin, sample.measurement.seconds,
                                sample.measurement.date});
     if (listener_.end) listener_.end(finding_.trials.back());
-    if (place != 0) sampler_.drop_outputs(candidate);  // runs are told where the good end's lies
+    // Runs are told where the good end's lies.
+    const bool is_good_end = key_of(candidate) == key_of(candidate_of_(history_[0]));
+    if (!is_good_end) sampler_.drop_outputs(candidate);
     return judgement.verdict != Verdict::kSkip;
   }
 

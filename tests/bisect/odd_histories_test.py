@@ -144,6 +144,19 @@ class Declared(Case):
         result, found = self.search(path, commits[0], "main", "--path", "src", "--path", "state", run=RUN)
         self.assertEqual((found["culprit"], found["confirmed"]), (commits[3], True), result.stderr)
 
+    def test_no_end_is_good_by_the_runs_of_another(self):
+        path = self.folder / "my repo"
+        commits = make_repository(path, [{"src/state": f"{int(i >= 3)} ok\n", "n.txt": str(i)} for i in range(5)])
+        run = "cp src/state state; if [ -e extra ]; then echo '1 ok' > state; fi; " + RUN
+        result, found = self.search(path, commits[0], "main", "--path", "src", run=run)
+        self.assertEqual(found["culprit"], commits[3], result.stderr)
+        (path / "src/state").write_text("0 ok\n")  # as before the culprit, and bad by what --path does not name
+        (path / "extra").write_text("x\n")
+        git(path, "add", "-A")
+        git(path, "commit", "-q", "-m", "Turn back, and break")
+        result, found = self.search(path, commits[0], "main", "--path", "src", run=run)
+        self.assertEqual((found["culprit"], found["confirmed"]), (commits[3], True), result.stderr)
+
     def test_an_overlay_lies_over_every_revision(self):
         path, overlay = self.folder / "my repo", self.folder / "over lay"
         commits = make_repository(path, [{"state": f"{int(i >= 5)} ok\n", "run.sh": "exit 125\n"} for i in range(8)])

@@ -113,6 +113,30 @@ class Folder(GateCase):
         self.assertIn("not judged: goldens/train.txt", said)
         self.assertIn("was ended by signal 9", said)
 
+    def test_a_second_run_that_leaves_nothing_is_said_to_be_the_second(self):
+        self.record()
+        run = "test -e second && exit 0; touch second; echo '{\"loss\": [9]}' >$RLBISECT_OUT/metrics.json"
+        said = self.golden("check", "goldens/train.txt", "--run", run, code=3).stdout
+        self.assertIn("run again, to see whether it repeats: ", said)
+
+    def test_a_folder_of_damaged_files_is_not_done_with(self):
+        self.record()
+        self.file().write_text("")
+        for words in (["tighten", "goldens"],
+                      ["quarantine", "goldens", "--until", "9999-12-31", "--owner", "Ann", "--reason", "driver"]):
+            self.assertIn("no golden file can be read there, and 1 file cannot", self.golden(*words, code=3).stderr)
+
+    def test_a_run_of_ours_is_no_command(self):
+        self.file().parent.mkdir()
+        self.golden("record", "goldens/demo.txt", "--class", "any", "--model", "demo", "--steps", "1",
+                    "--rollout-batch-size", "1", "--n-samples-per-prompt", "2", "--rollout-max-response-len", "4")
+        text = self.file("demo.txt").read_text()
+        line = next(line for line in text.splitlines() if line.startswith("step 0.0 loss "))
+        self.file("demo.txt").write_text(text.replace(line, "step 0.0 loss 0x1p+3  # 8"))
+        said = self.golden("check", "goldens/demo.txt", "--build", "true", code=1)
+        self.assertIn("step 0.0 loss", said.stdout)
+        self.assertNotIn("--run ''", said.stdout + said.stderr)
+
     def test_fsck_names_what_check_refuses(self):
         options = "# rlreplay golden 2\nabout class any\noption model demo\noption {} \"{}\"\nstep 0.0 loss 0x1p-1  # 0.5\n"
         self.file().parent.mkdir()

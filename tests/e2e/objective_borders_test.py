@@ -140,8 +140,8 @@ class Borders(support.Case):
         found = quantity(step, "advantages")
         self.assertEqual((found["different"], found["sample"], found["token"]), (1, 0, 2))
         self.assertEqual(quantity(step, "rewards")["missing"],
-                         "sample 1 has another reward than the others of its trajectory: under "
-                         "--dialect miles they share one")
+                         "sample 1 has the reward 1 and its trajectory 0: under --dialect miles "
+                         "the samples of a trajectory share one")
 
     def test_options_that_shape_what_these_refuse_are_named(self):
         path = self.compact(None)
@@ -163,8 +163,8 @@ class Borders(support.Case):
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         result = self.run_program("objective", path, "--dialect", "miles")
         self.assertEqual(result.returncode, 3, result.stdout)
-        self.assertIn("returns are recorded; sample 1 has another reward than the others of its "
-                      "trajectory", " ".join(result.stderr.split()))
+        self.assertIn("returns are recorded; sample 1 has the reward 1 and its trajectory 0: "
+                      "under --dialect miles", " ".join(result.stderr.split()))
 
     # A reverse KL, of the recorded teacher or of the rollout.
 

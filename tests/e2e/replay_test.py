@@ -279,17 +279,19 @@ class Refused(Replay):
 
 
 class Incomplete(Replay):
-    def check(self, dump, word, code=0):
-        closing = self.closing("train", "--from", dump, code=code)
+    def check(self, dump, word):
+        closing = self.closing("train", "--from", dump)
         self.assertIn(word, closing["incomplete"])
-        self.assertIn(word, self.closing("rollout", "--from", dump, code=code)["incomplete"])
+        self.assertIn(word, self.closing("rollout", "--from", dump)["incomplete"])
+        self.look(dump, word, ["train", "--from", dump], ["rollout", "--from", dump])
+
+    def look(self, dump, word, *verbs):
         apart, = self.lines("mismatch", dump)
         self.assertIn(word, apart["incomplete"])
         exported, = self.lines("export", dump, "--to", "jsonl", "-o", self.folder / "out.jsonl",
                                "--force")
         self.assertIn(word, exported["incomplete"])
-        for verb in (["train", "--from", dump], ["rollout", "--from", dump], ["mismatch", dump],
-                     ["objective", "--from", dump]):
+        for verb in (*verbs, ["mismatch", dump], ["objective", "--from", dump]):
             result = self.run_program(*verb)
             self.assertIn("note: ", result.stdout, (verb, result.stderr))
             self.assertIn(word, result.stdout)
@@ -303,7 +305,13 @@ class Incomplete(Replay):
         self.assertIn("identical in the 3 steps that are there", text)
         self.check(self.rewrite("short", without=["train/2-0/rank0.h5", "rollout/2.h5"]),
                    "its run had 3 steps, 2 steps of it are there")
-        self.check(self.rewrite("gap", without=[STEP]), "step 1.0 is missing", code=1)
+        gap = self.rewrite("gap", without=[STEP])
+        self.look(gap, "step 1.0 is missing")
+        for verb in ("train", "rollout"):  # what follows it would be computed from other weights
+            result = self.run_program(verb, "--from", gap)
+            self.assertEqual(result.returncode, 3, result.stdout + result.stderr)
+            self.assertIn("the dump does not hold step 1.0", result.stderr)
+        self.assertIn("identical", self.run_program("train", "--from", gap, "--steps", "0.0").stdout)
         self.assertIsNone(self.closing("train", "--from", self.dump)["incomplete"])
 
 

@@ -91,7 +91,7 @@ TEST_CASE("a bad line is named") {
       {"{\"text\": ", "not valid JSON"},
       {"[1, 2]", "must be a JSON object"},
       {"{\"prompts\": \"a\"}", "--input-key"},
-      {"{\"text\": 5}", "text, a list of messages or a list of token ids"},
+      {"{\"text\": 5}", "the prompt is 5; text, or a list"},
       {"{\"text\": []}", "not empty"},
       {"{\"text\": [1, -1]}", "an integer from 0"},
       {"{\"text\": [1, \"a\"]}", "an integer from 0"},
@@ -99,7 +99,7 @@ TEST_CASE("a bad line is named") {
       {"{\"messages\": [{\"role\": \"user\"}]}", "\"content\" is missing"},
       {"{\"messages\": [{\"role\": \"user\", \"content\": [1]}]}", "expected a string"},
       {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"tool_calls\": []}]}",
-       "role and content only"},
+       "the key \"tool_calls\"; role and content alone"},
       {"{\"text\": \"\xff\"}", "not valid JSON"},
   };
   for (const Bad& bad : kBad) {

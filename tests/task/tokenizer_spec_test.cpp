@@ -82,7 +82,7 @@ const Bad kBad[] = {
     {R"({"a": 0, "b": 1, "c": 2, "d": 3, "ab": 4, "cd": 5})", "[]", kCorrupt, "expected an object"},
     {R"("c d")", R"("cd")", kCorrupt, "one space"},
     {R"("c d")", R"("c d d")", kCorrupt, "one space"},
-    {R"("c d")", R"(["c", "d", "d"])", kCorrupt, "two parts"},
+    {R"("c d")", R"(["c", "d", "d"])", kCorrupt, "3 parts; 2 are expected"},
     {R"("c d")", R"("c x")", kCorrupt, "names \"x\", which is not in the vocabulary"},
     {R"("c d")", R"("d c")", kCorrupt, "names \"dc\""},
     {R"("c d")", "17", kCorrupt, "expected a string"},

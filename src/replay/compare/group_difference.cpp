@@ -291,6 +291,10 @@ class GroupComparer {
     const auto in_a = left_.plain(dataset), in_b = right_.plain(dataset);
     if (in_a && in_b && std::max(in_a->dataset->bytes, in_b->dataset->bytes) > kHeld) {
       const DType of_a = in_a->dataset->dtype, of_b = in_b->dataset->dtype;
+      const auto none_of_a = values_of(of_a, {}), none_of_b = values_of(of_b, {});
+      const uint64_t before = of.different;
+      if (none_of_a && none_of_b) values_.compare(of, none_of_a, none_of_b);
+      if (of.different != before) return;  // of another type, which is told once
       return read_side_by_side(*in_a, *in_b, [&](Bytes a, Bytes b) {
         const auto left = values_of(of_a, a), right = values_of(of_b, b);
         if (left && right) values_.compare(of, left, right);

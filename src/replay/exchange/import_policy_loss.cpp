@@ -305,6 +305,9 @@ bool PolicyLossRows::is_wanted(const Row& row) {
                std::to_string(of.prompt + *t) + ": " + shortest(row.old[*t]) +
                ", the training data says " + shortest(of.old[*t]));
   --without_[of.step].missing;
+  std::erase_if(known_, [&](const auto& known) {
+    return known.second.sample == of.sample && known.second.step == of.step;
+  });
   wanted_.erase(at);
   return true;
 }
@@ -314,6 +317,7 @@ bool PolicyLossRows::has_other_lengths(const std::string& file, size_t place,
   const auto at = known_.find(old);
   if (at == known_.end()) return false;
   const Lengths of = at->second;
+  if (of.total == total && of.response == response) return false;
   const bool other = of.response != response;
   mismatch(file, place, not_said(other ? "response_length" : "total_length"),
            "sample " + std::to_string(of.sample) + " of step " + of.step + ": " +

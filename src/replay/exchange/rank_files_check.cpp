@@ -111,7 +111,9 @@ void check_batch_size(std::span<const TorchFile* const> files,
     std::ranges::move(check_step_sizes(files, sizes, found), std::back_inserter(problems));
     const bool all = found.missing() == 0;
     const bool numbered = ranks.size() == shards.size();  // each says another rank
-    if (all || whole || !numbered || has_other_copies(shards) || rank_gaps(ranks).empty()) return;
+    const bool told = !ranks.contains(0);                 // as the gap before the first file
+    if (all || whole || !numbered || told || has_other_copies(shards) || rank_gaps(ranks).empty())
+      return;
     problems.push_back(rank_missing(shards, hold + counted(samples.size(), "sample")));
     return;
   }

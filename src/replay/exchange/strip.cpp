@@ -262,14 +262,15 @@ class Strip {
     strip_unit(record, writer);
   }
 
-  [[nodiscard]] bool stays(const format::Base& base) const {
-    return dump_.units().index().find(base.unit).has_value();
+  /// Whether the base of a difference stays: units of other kinds may lose samples or columns.
+  [[nodiscard]] bool stays(const UnitReader& unit, const format::Base& base) const {
+    return format::kind_of(unit.record().path) == "weights" &&
+           dump_.units().index().find(base.unit).has_value();
   }
 
   /// A difference stays one where its base stays.
   Dataset copied(const UnitReader& unit, const StoredDataset& stored) const {
-    const bool difference =
-        stored.base && format::kind_of(unit.record().path) == "weights" && stays(*stored.base);
+    const bool difference = stored.base && stays(unit, *stored.base);
     return difference ? format::copy_as_stored(dump_, unit, stored)
                       : format::copy_of(dump_, unit, stored);
   }
@@ -278,7 +279,7 @@ class Strip {
   [[nodiscard]] bool stays_whole(const UnitReader& unit, const UnitRecord& left) const {
     if (unit.record().groups != left.groups) return false;
     return std::ranges::all_of(unit.datasets(), [&](const StoredDataset& stored) {
-      return !stored.base || stays(*stored.base);
+      return !stored.base || stays(unit, *stored.base);
     });
   }
 

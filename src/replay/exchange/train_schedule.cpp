@@ -1,7 +1,9 @@
 #include "src/replay/exchange/train_schedule.h"
 
 #include <algorithm>
+#include <set>
 
+#include "format/foreign/train_shard.h"
 #include "src/base/error.h"
 #include "src/base/number_text.h"
 #include "src/base/same_value.h"
@@ -104,6 +106,24 @@ std::vector<int64_t> read_batch_sizes(std::span<const foreign::TorchFile* const>
   return {};
 }
 
+namespace {
+
+/// Whether no two samples are of one trajectory.
+bool has_lone_samples(std::span<const foreign::TorchFile* const> files) {
+  std::set<int64_t> samples, trajectories;
+  for (const foreign::TorchFile* file : files) {
+    const foreign::TrainShard shard(*file);
+    for (size_t row = 0; row < shard.indices().size(); ++row) {
+      const int64_t id = shard.indices()[row];
+      samples.insert(id);
+      trajectories.insert(shard.whole_number(row, "rollout_ids").value_or(id));
+    }
+  }
+  return samples.size() == trajectories.size();
+}
+
+}  // namespace
+
 std::vector<int64_t> read_taken(std::span<const foreign::TorchFile* const> files) {
   std::vector<int64_t> sizes = read_batch_sizes(files);
   if (!sizes.empty()) return sizes;
@@ -111,7 +131,9 @@ std::vector<int64_t> read_taken(std::span<const foreign::TorchFile* const> files
     const std::vector<ScheduleShard> shards = schedule_shards(*file);
     if (shards.empty() || shards.front().dict.kind != Kind::kDict) continue;
     const auto size = file->tree().integer(shards.front().dict, "dynamic_global_batch_size");
-    if (size) return {*size};
+    if (!size) continue;
+    // It counts samples, the steps trajectories.
+    return has_lone_samples(files) ? std::vector<int64_t>{*size} : std::vector<int64_t>{};
   }
   return {};
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "src/base/words.h"
 #include "src/replay/gate/environment.h"
 
 namespace fs = std::filesystem;
@@ -151,6 +152,7 @@ bool was_golden_file(const std::string& path) {
 std::vector<std::string> FoundFiles::all() const {
   std::vector<std::string> out;
   std::ranges::merge(files, damaged, std::back_inserter(out));
+  out.erase(std::unique(out.begin(), out.end()), out.end());  // named itself, it is in both
   return out;
 }
 
@@ -164,6 +166,12 @@ FoundFiles find_golden_files(const std::vector<std::string>& paths) {
 std::vector<std::string> golden_files(const std::vector<std::string>& paths) {
   FoundFiles found = find_golden_files(paths);
   if (!found.unread.empty()) throw found.unread.front();
+  if (found.files.empty()) {
+    throw Error(ErrorCode::kIncomplete,
+                "no golden file can be read there, and " + counted(found.damaged.size(), "file") +
+                    " cannot: rlreplay golden fsck says why",
+                paths.front());
+  }
   return std::move(found.files);
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "format/group_name.h"
 #include "format/held_bytes.h"
 #include "format/record.h"
 #include "format/rule.h"
@@ -195,10 +196,17 @@ class RunCheck {
   std::optional<RolloutData> data_;
 };
 
-bool holds_events(const format::DumpReader& dump) {
+/// Whether there are events of rollouts that can be read.
+bool holds_events(const format::DumpReader& dump, const UnreadRollouts& unread) {
   return std::ranges::any_of(dump.units(), [&](const format::UnitRecord& record) {
+    std::vector<std::string> read = record.groups;
+    std::erase_if(read, [&](const std::string& group) {
+      const auto name = format::GroupName::parse(group);
+      return !name || unread.contains(name->rollout);
+    });
+    if (read.empty()) return false;
     const format::UnitReader unit = dump.open_unit(record);
-    return std::ranges::any_of(record.groups,
+    return std::ranges::any_of(read,
                                [&](const std::string& group) { return has_events(unit, group); });
   });
 }
@@ -210,7 +218,7 @@ RecordFindings check_events(const RecordedRun& record, const UnreadRollouts& unr
   const auto config = record.find_config();
   if (config) return RunCheck(record, unread, config->model, pool).run();
   RecordFindings found = RunCheck(record, unread, std::nullopt, pool).run();
-  if (unread.empty() && holds_events(record.dump())) {
+  if (holds_events(record.dump(), unread)) {
     found.not_checked.push_back("events: the dump names no model that this version knows");
   }
   return found;

@@ -28,7 +28,7 @@ class UnreadRollouts {
 
   [[nodiscard]] bool contains(int64_t rollout) const { return ids_.contains(rollout); }
   [[nodiscard]] bool empty() const { return ids_.empty(); }
-  /// Whether a state is damaged, or a unit of what an import kept and found.
+  /// Whether a state is damaged, or a unit of an extension: what an import kept and found.
   [[nodiscard]] bool lacks_states() const { return states_; }
   [[nodiscard]] bool lacks_extensions() const { return extensions_; }
 

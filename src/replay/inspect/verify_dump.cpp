@@ -58,7 +58,7 @@ bool check_values(const RecordedRun& record, bool whole, VerifiedDump& out) {
   UnreadRollouts unread(record.dump(), out.report.problems);
   if (unread.lacks_extensions()) {
     out.not_checked.push_back(
-        "what values mean: of what an import kept and found a unit is damaged");
+        "what values mean: a unit of an extension, which may say how they are meant, is damaged");
     return false;
   }
   add_problems(audit_values(record, &out.not_checked, &unread), record.path(), out.problems);
@@ -139,7 +139,9 @@ bool is_unacknowledged(const format::Problem& problem, const format::VerifyRepor
 void judge_rest(const std::string& path, VerifiedDump& out) {
   try {
     const RecordedRun record(path);
-    static_cast<void>(check_values(record, audit_records(record.dump()).empty(), out));
+    const auto missing = audit_records(record.dump());
+    add_problems(missing, path, out.problems);
+    static_cast<void>(check_values(record, missing.empty(), out));
   } catch (const Error& error) {
     if (!is_about_input(error) && !is_outside_support(error)) throw;
     out.not_checked.push_back("what values mean: the dump cannot be read past what is damaged");

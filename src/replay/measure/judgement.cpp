@@ -252,7 +252,8 @@ Judgement judge_repetition(const Criterion& criterion, const Measurement& first,
                            const Measurement& second) {
   const bool named = ended_as_named(criterion, first);
   if (named && ended_as_named(criterion, second)) return judge_same_exit(first, second);
-  if (named) {
+  const bool has_run = second.kind == RunKind::kRan || second.kind == RunKind::kCrashed;
+  if (named && has_run) {
     return {Verdict::kBad, "it ended as --bad-exit names it, " + exit_text(first.exit_code) +
                                ", and no longer does"};
   }

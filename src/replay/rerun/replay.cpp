@@ -304,6 +304,10 @@ StepWithout remove_sample(const RecordedRun& record, const RunOptions& options,
   const std::vector<StepId>& steps = record.steps();
   const StepId& id = removal.step;
   check_state(record, id);
+  const auto at = static_cast<size_t>(std::ranges::find(steps, id) - steps.begin());
+  if (std::cmp_less(at, last)) {
+    check_no_gap(record, at, static_cast<size_t>(std::min<int64_t>(last, std::ssize(steps) - 1)));
+  }
   const ReplayPlan plan;
   Replay replay(record, options, plan, trainer, pool, nullptr);
   const auto sums = [&] {
@@ -322,7 +326,6 @@ StepWithout remove_sample(const RecordedRun& record, const RunOptions& options,
     out.part[i] =
         static_cast<int64_t>(static_cast<uint64_t>(out.part[i]) - static_cast<uint64_t>(rest[i]));
   }
-  const auto at = static_cast<size_t>(std::ranges::find(steps, id) - steps.begin());
   for (size_t i = at + 1; i < steps.size() && std::cmp_less_equal(i, last); ++i) {
     later(replay.run(steps[i], /*judged=*/false));
   }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "kernels/order.h"
 #include "src/base/error.h"
@@ -86,10 +87,11 @@ bool replay_rollouts(const RecordedRun& record, const RunOptions& options, const
   check_injection(plan, record);
   Watch watch(options, plan, trainer, pool);
   bool identical = true;
+  std::optional<int64_t> before;
   for (const int64_t id : record.rollouts()) {
     if (record.has_state({id, 0})) {
       read_state(record, {id, 0}, trainer.backend());
-    } else if (id == record.rollouts().front()) {
+    } else if (!before || id != *before + 1) {
       throw Error(ErrorCode::kIncomplete,
                   "the dump holds no weights before rollout " + std::to_string(id) +
                       "; capture with --weights first or all",
@@ -101,6 +103,7 @@ bool replay_rollouts(const RecordedRun& record, const RunOptions& options, const
     if (!identical && plan.stop_at_first) return false;
     if (id == record.rollouts().back()) break;  // nothing follows from its steps
     if (!record.has_state({id + 1, 0})) train_through(record, options, id, trainer, pool);
+    before = id;
   }
   watch.check_planted();
   return identical;

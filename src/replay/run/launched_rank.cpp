@@ -144,7 +144,7 @@ std::string counted_by(const Environment& environment, const Count& by) {
 /// launcher inherits: each would be the same rank. Errors: kUsage where the launcher counts
 /// otherwise.
 void check_same_count(const Environment& environment) {
-  if (environment("TORCHELASTIC_RUN_ID")) return;
+  if (environment("TORCHELASTIC_RUN_ID") || environment("LOCAL_RANK")) return;
   const Count own{"", "RANK", "WORLD_SIZE"};
   const auto differs = [&](const Count& by) {
     if (!environment(by.rank) || !environment(by.size) || value(environment, by.size) == "1") {

@@ -92,8 +92,10 @@ FoundCause find_cause(const gate::Golden& golden, const GoldenArguments& argumen
     out.attribution = old.values
                           ? gate::attribute(golden, now.values, *old.values)
                           : gate::Attribution{gate::AttributedTo::kNotAttributed, old.problem};
-    if (out.attribution->cause != gate::AttributedTo::kEnvironment) {
-      const auto checkout = gate::find_checkout(path, command_of(golden, arguments, path) + build);
+    const bool is_command = !gate::about(golden, "run").empty();
+    if (is_command && out.attribution->cause != gate::AttributedTo::kEnvironment) {
+      const auto checkout =
+          gate::find_checkout(path, command_of(golden, arguments, path) + '\n' + build);
       const std::string apart = checkout ? gate::uncommitted(*checkout) : "";
       if (!apart.empty()) out.attribution->reason += "; here " + apart;
     }

@@ -64,9 +64,16 @@ Checked check_one(const GoldenArguments& arguments, const std::string& path) {
   out.judgement = gate::judge(out.golden, now);
   if (!out.judgement.differences.empty() && now.problem.empty()) {
     // What differs is looked at twice: a run that does not repeat itself is another finding.
-    gate::Observation again = observe_now(out, options, arguments);
-    if (!again.problem.empty())
+    gate::Observation again;
+    try {
+      again = observe_now(out, options, arguments);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kInterrupted) throw;
+      again.problem = error.what();
+    }
+    if (!again.problem.empty()) {
       now.problem = "run again, to see whether it repeats: " + again.problem;
+    }
     now.again = std::move(again.values);
     out.judgement = gate::judge(out.golden, now);
   }

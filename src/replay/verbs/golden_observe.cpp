@@ -9,6 +9,7 @@
 #include "src/base/process.h"
 #include "src/base/shell.h"
 #include "src/replay/gate/environment.h"
+#include "src/replay/gate/forms.h"
 #include "src/replay/gate/pending.h"
 #include "src/replay/gate/recorded_commit.h"
 #include "src/replay/gate/run_values.h"
@@ -72,7 +73,8 @@ std::string log_text(const gate::CommandRun& ran, const std::string& why, const 
   if (const std::string kept = gate::keep_log(path, ran.log); !kept.empty()) {
     return ended + "; all that it printed is in " + shell_word(kept);
   }
-  std::cerr << "rlreplay: " << path << ": what its run printed last:\n" << printed;
+  std::cerr << "rlreplay: " << path << ": what its run printed last:\n"
+            << (gate::in_ci() ? gate::without_commands(printed) : printed);
   return ended;
 }
 

@@ -135,7 +135,7 @@ Reviewed review_one(const Change& change) {
     if (reason->empty()) continue;
     const gate::GoldenLock lock({change.path});
     gate::check_unchanged(gate::pending_path(change.path), change.state);
-    accept_candidate(change.path, gate::read_candidate(change.path), *reason);
+    accept_candidate(change.path, change.candidate, *reason);
     return Reviewed::kAccepted;
   }
 }

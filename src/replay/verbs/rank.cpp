@@ -52,10 +52,11 @@ class EndAfterReason {
  private:
   void wait() const {
     if (!interrupt_.comes_before(done_)) return;
-    for (auto left = kAfterReason / kLook; left > 0; --left) {
+    for (auto left = kAfterReason / kLook; left > 0;) {
       pollfd done{done_.get(), POLLIN, 0};
       if (::poll(&done, 1, static_cast<int>(kLook.count())) > 0) return;
-      if (mesh_.is_interrupted(0)) return;
+      const bool is_storing = mesh_.is_interrupted(0) && mesh_.blamed() < 0;
+      if (!is_storing) --left;
     }
     ::_exit(exit_code(ErrorCode::kInterrupted));
   }

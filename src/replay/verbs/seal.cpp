@@ -97,7 +97,8 @@ void add_seal(CLI::App& program, VerbRun& chosen) {
   verb->footer(
       "Every acknowledged unit is checked; what was not acknowledged is removed. Afterwards the "
       "dump\n"
-      "is whole, and verify says that it is recovered; nothing can be added to it any more.\n\n"
+      "is whole, and verify says that it is recovered, or INCOMPLETE where ranks lack a step;\n"
+      "nothing can be added to it any more.\n\n"
       "Example:\n  rlreplay seal --recovered dump/");
   verb->callback([=, &chosen] { chosen = [=] { return seal(*arguments); }; });
 }
