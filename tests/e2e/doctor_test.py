@@ -7,7 +7,6 @@ import os
 import pathlib
 import resource
 import shutil
-import struct
 import subprocess
 import sys
 import unittest
@@ -91,25 +90,51 @@ class Files(Doctor):
         self.assertEqual(said[0]["where"], "model-00002-of-00003.safetensors")
         self.assertEqual([one["symptom_of"] for one in said], [None, "RD801", "RD801"])
 
+    def test_no_shard_of_the_index(self):
+        """None is there, those there are of another total, or some of both: each is named, with what to do."""
+        for kept, others in ((0, 0), (0, 2), (1, 2)):
+            with self.subTest(kept=kept, others=others):
+                path = self.sharded()
+                names = sorted(file.name for file in path.glob("*.safetensors"))
+                for name in names[kept:]:
+                    (path / name).unlink()
+                for file in self.sharded(2).glob("*.safetensors") if others else ():
+                    shutil.copy(file, path)
+                first = self.asked(path, 3)["findings"][0]
+                self.assertEqual((first["id"], first["symptom_of"], first["places"][-2:]), ("RD801", None, names[-2:]))
+                self.assertIn("  fix  ", self.said(path, code=3))
+        path, stray = self.sharded(), "model-00001-of-00002.safetensors"
+        weights.change_index(path, lambda names: names.update({"model.extra.weight": stray}))
+        self.assertEqual(self.finding(path, "RD801", 3)["where"], stray)
+
+    def test_numbers_of_shards(self):
+        path = self.model(weights.dense(), checkpoints.config(), shards=3, index=False)
+        beyond = "model-00007-of-00003.safetensors"
+        (path / beyond).write_bytes(weights.file_bytes({"model.layers.0.rotary_emb.inv_freq": weights.drawn((4,), 1)}))
+        found = self.finding(path, "RD801")
+        self.assertEqual((found["fact"], found["places"]), ("shards have numbers beyond their total", [beyond]))
+        path = self.model(weights.dense(), checkpoints.config(), shards=3, index=False)
+        for i in (1, 3):
+            (path / f"model-{i:05}-of-00003.safetensors").rename(path / f"model-{i:05}-of-000003.safetensors")
+        (path / "model-00002-of-00003.safetensors").unlink()
+        found = self.finding(path, "RD801", 3)
+        self.assertEqual((found["where"], found["observed"]), ("model-00002-of-000003.safetensors", "2 of 3 files"))
+
+    def test_a_name_that_no_file_can_have(self):
+        path, name = self.sharded(), "m" * 300 + ".safetensors"
+        weights.change_index(path, lambda names: names.update({"model.extra.weight": name}))
+        self.assertEqual(self.finding(path, "RD801", 3)["where"], name)
+        self.assertIn("there is no such checkpoint", self.said(self.folder / name, code=3))
+
+    def test_files_without_a_tensor(self):
+        path = self.model({}, checkpoints.config())
+        self.assertIn("the files hold no tensor", self.said(path, code=3))
+        self.assertIn("the files hold no tensor", self.said(path / "model.safetensors", code=3))
+
     def test_files_that_are_damaged(self):
         file = "model-00001-of-00003.safetensors"
         whole = (self.sharded() / file).read_bytes()
-        size = struct.unpack("<Q", whole[:8])[0]
-        header = json.loads(whole[8:8 + size])
-        first = next(iter(header))
-
-        def with_header(changed):
-            text = json.dumps(changed).encode()
-            return struct.pack("<Q", len(text)) + text + whole[8 + size:]
-
-        overlapping = {**header, first: {**header[first], "data_offsets": [4, 4 + len(whole)]}}
-        for name, content, words in (
-                ("cut off", whole[:-5], ""), ("without header", whole[:3], "too few for a safetensors header"),
-                ("of other sizes", with_header({**header, first: {**header[first], "shape": [1, 1]}}), "needs 4 bytes"),
-                ("overlapping", with_header(overlapping), ""),
-                ("no JSON", struct.pack("<Q", 9) + b"{\"a\": 1]}", "not valid JSON"),
-                ("a bomb", struct.pack("<Q", 90 * MIB) + b"{", "the header claims"),
-                ("empty", b"", "0 bytes")):
+        for name, content, words in weights.damaged(whole):
             with self.subTest(name):
                 path = self.sharded()
                 (path / file).write_bytes(content)
@@ -118,14 +143,10 @@ class Files(Doctor):
                 self.assertIn(words, said[0]["observed"])
 
     def test_bombs_are_refused_in_bounded_memory(self):
-        entries = b",".join(b'"%07d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}' % i for i in range(100_000))
-        text = b"{" + entries + b"}"
-        nested = b'{"a":' + b"[" * MIB + b"]" * MIB + b"}"
-        many = b'{"a":[' + b"1," * (3 * MIB) + b"1]}"
-        for name, header in (("tensors", text), ("depth", nested), ("numbers", many)):
+        for name, content in weights.bombs():
             with self.subTest(name):
                 path = self.place().with_suffix(".safetensors")
-                path.write_bytes(struct.pack("<Q", len(header)) + header)
+                path.write_bytes(content)
                 result = subprocess.run(
                     [self.program, "doctor", path], capture_output=True, text=True, timeout=60,
                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (256 * MIB, 256 * MIB)))
@@ -191,6 +212,23 @@ class Layers(Doctor):
         found = self.finding(self.model(tensors, checkpoints.config()), "RD803")
         self.assertEqual(sorted(found["places"]), ["model.layers.1.self_attn.k_norm.weight", "model.norm.weight"])
         self.assertEqual(found["observed"], "2 names without a tensor, in 1 layer")
+
+    def test_a_head_of_which_nothing_is_said(self):
+        config = checkpoints.config()
+        del config["tie_word_embeddings"]
+        self.assertEqual(self.finding(self.model(weights.dense(), config), "RD803")["places"], ["lm_head.weight"])
+        head = {"lm_head.weight": weights.drawn((258, 32), 77)}
+        self.assertEqual(self.found(self.model(weights.dense() | head, config)), [])
+
+    def test_an_index_that_takes_no_tensor_away(self):
+        """A tensor is missing because of the index only where that says where it would lie."""
+        tensors, name = weights.dense(), "model.layers.1.mlp.up_proj.weight"
+        del tensors[name]
+        path = self.model(tensors, checkpoints.config(), shards=2)
+        (path / "model.safetensors").write_bytes(weights.file_bytes(tensors))
+        self.assertIsNone(self.finding(path, "RD803")["symptom_of"])
+        weights.change_index(path, lambda names: names.update({name: "model-00002-of-00002.safetensors"}))
+        self.assertEqual(self.finding(path, "RD803", 3)["symptom_of"], "RD802")
 
     def test_a_known_model_has_more(self):
         tensors = weights.dense() | {"model.layers.2.mlp.up_proj.weight": weights.drawn((48, 32), 9)}
@@ -288,9 +326,7 @@ class Values(Doctor):
 
     def test_one_value(self):
         name = "model.layers.0.mlp.up_proj.weight"
-        for value, dtype, text in ((0.5, "F32", "0.5"), (0, "F16", "0"), (-2, "F64", "-2")):
-            if dtype == "F64":
-                continue
+        for value, dtype, text in ((0.5, "F32", "0.5"), (0, "F16", "0")):
             found = self.finding(self.changed(name, weights.filled((48, 32), value, dtype)), "RD805")
             self.assertEqual(found["observed"], f"all elements are {text}")
         almost = weights.filled((48, 32), 0).put(48 * 32 - 1, 1e-30)
@@ -308,6 +344,12 @@ class Values(Doctor):
         stacked.data = stacked.data[:2 * size] + bytes(size) + stacked.data[3 * size:]
         path = self.model({"model.layers.0.mlp.experts.gate_up_proj": stacked})
         self.assertEqual(self.finding(path, "RD805")["where"], "model.layers.0.mlp.experts.gate_up_proj[2]: 0")
+
+    def test_a_channel_of_a_convolution(self):
+        for shape in ((8, 1, 4), (8, 4, 1)):
+            tensor = weights.drawn(shape, 3)
+            tensor.data = tensor.data[:32] + bytes(16) + tensor.data[48:]
+            self.assertEqual(self.found(self.model({"model.layers.0.linear_attn.conv1d.weight": tensor})), [])
 
     def test_numbers_that_are_not_finite(self):
         name = "model.layers.1.mlp.up_proj.weight"
@@ -342,10 +384,10 @@ class Reference(Doctor):
         cls.config = checkpoints.config(num_hidden_layers=4, head_dim=8)
         cls.sound = weights.write(cls.folder / "sound", weights.dense(cls.config), cls.config)
 
-    def compared(self, tensors, code=1, config=None, **options):
+    def compared(self, tensors, code=1, config=None, reference=None, **options):
         """(fact, severity, places) of what RD809 finds."""
         path = self.model(tensors, config or self.config, **options)
-        found = self.lines("doctor", path, "--ref", self.sound, code=code)[0]["findings"]
+        found = self.lines("doctor", path, "--ref", reference or self.sound, code=code)[0]["findings"]
         return [(one["fact"], one["severity"], one["places"]) for one in found if one["id"] == "RD809"]
 
     def changed(self, changes, code=1):
@@ -359,6 +401,8 @@ class Reference(Doctor):
         self.assertEqual(self.compared(weights.fused(tensors), 0), [])
         self.assertEqual(self.compared(weights.megatron(tensors, self.config), 0), [])
         self.assertEqual(self.reasons(self.sound)["RD809"], "no --ref")
+        for tensors in (weights.fused(tensors), weights.megatron(tensors, self.config)):  # the reference says the heads
+            self.assertEqual(self.compared(tensors, 0, {"vocab_size": 258}), [])
 
     def test_values(self):
         name = "model.layers.2.mlp.up_proj.weight"
@@ -373,6 +417,18 @@ class Reference(Doctor):
         self.assertEqual((fact, severity), ("tensors are those of the reference, rounded", "note"))
         self.assertEqual(len(places), len(weights.dense(self.config)))
 
+    def test_a_cast_of_numbers_that_are_not_finite(self):
+        name, sound = "model.layers.2.mlp.up_proj.weight", weights.dense(self.config)
+        short = weights.drawn((48, 32), 3, "BF16").put(5, float("inf")).put(41, float("nan"))
+        long = weights.widened(short)
+        reference = self.model(sound | {name: long}, self.config)
+        self.assertEqual(self.compared(sound | {name: short}, reference=reference),
+                         [("tensors are those of the reference, rounded", "note", [name])])
+        (_, _, places), = self.compared(sound | {name: long.put(9, 7)}, reference=reference)
+        self.assertRegex(places[0], r": relative distance [0-9.]+, first at \[0, 9\]$")
+        (_, _, places), = self.compared(sound | {name: long.put(5, 7)}, reference=reference)
+        self.assertEqual(places, [name + ": numbers that are not finite, first at [0, 5]"])
+
     def test_orders(self):
         sound = weights.dense(self.config)
         query = "model.layers.1.self_attn.q_proj.weight"
@@ -384,6 +440,7 @@ class Reference(Doctor):
                 ({query: weights.rows(sound[query], heads)}, "heads stand in another order"),
                 ({query: weights.rows(sound[query], rotary)}, "rows stand in another order within each head"),
                 ({up: weights.rows(sound[up], range(47, -1, -1))}, "the same rows stand in another order"),
+                ({up: weights.rows(sound[up], [*range(8, 48), *range(8)])}, "the same rows stand in another order"),
                 ({up: sound[gate], gate: sound[up]}, "gate and up stand in each other's place"),
                 ({output: weights.turned(sound[output])}, "tensors are transposed")):
             with self.subTest(fact):
@@ -402,6 +459,9 @@ class Reference(Doctor):
         name = "model.layers.0.mlp.down_proj.weight"
         found = self.changed({name: weights.drawn((32, 24), 3)})
         self.assertEqual(found, [("tensors have other shapes than in the reference", "error", [name])])
+        name, tensor = "model.layers.0.experts.weight", weights.drawn((2, 3, 4), 1)
+        reference, tensor.shape = self.model({name: tensor}), (6, 4)
+        self.assertEqual(self.compared({name: tensor}, config={}, reference=reference), [(*found[0][:2], [name])])
 
     def test_layers_of_other_numbers(self):
         """A second pipeline stage that counts its layers anew: layers 2 and 3 stand as 0 and 1."""
@@ -410,6 +470,15 @@ class Reference(Doctor):
                  for name, tensor in sound.items() if f".layers.{layer + 2}." in name}
         facts = [fact for fact, _, _ in self.changed(moved)]
         self.assertEqual(facts, ["layers are those of other numbers of the reference"])
+
+    def test_a_product_of_another_layer(self):
+        """What else differs in that layer is told all the same."""
+        query, up, norm = (f"model.layers.1.{role}.weight" for role in ("self_attn.q_proj", "mlp.up_proj", "input_layernorm"))
+        moved = weights.dense(self.config)[query.replace(".1.", ".2.")]
+        found = self.changed({query: moved, up: weights.drawn((48, 32), 99), norm: weights.drawn((32,), 98)})
+        self.assertEqual([fact for fact, _, _ in found],
+                         ["layers are those of other numbers of the reference", "tensors hold other numbers"])
+        self.assertEqual([[place.split(":")[0] for place in places] for _, _, places in found], [[query], [norm, up]])
 
     def test_names(self):
         kept = {name: tensor for name, tensor in weights.dense(self.config).items() if ".layers.3." not in name}
@@ -426,6 +495,48 @@ class Reference(Doctor):
         broken = self.model(weights.dense(self.config), self.config, shards=2)
         (broken / "model-00002-of-00002.safetensors").write_bytes(b"no")
         self.assertIn("the reference cannot be read", self.said(self.sound, "--ref", broken, code=3))
+        tensors = weights.dense(self.config)
+        lacking = self.model(tensors, self.config, shards=2, index=False)
+        (lacking / "model-00002-of-00002.safetensors").unlink()
+        self.assertIn("model-00002-of-00002.safetensors: 1 of 2 files", self.said(self.sound, "--ref", lacking, code=3))
+        stale = self.model(tensors, self.config, shards=2)
+        (stale / "model-00001-of-00002.safetensors").write_bytes(weights.file_bytes(dict(list(tensors.items())[:3])))
+        self.assertIn("the reference cannot be read", self.said(self.sound, "--ref", stale, code=3))
+        self.assertEqual(self.compared(tensors, 0, reference=self.model(tensors, shards=2, index=False)), [])
+
+
+class Many(Doctor):
+    """More places than are kept are counted all the same."""
+    count = 20 * 512
+
+    def test_values(self):
+        found = self.finding(self.model(weights.experts(self.count, float("nan"), 1)), "RD807")
+        self.assertEqual((found["observed"], len(found["places"])), (f"{self.count} tensors", 10000))
+        path = self.model(weights.experts(self.count, 0, 0))
+        self.assertIn(f", and {self.count - 1} more", self.said(path, code=1))
+        whole = self.said(path, "--all", code=1)
+        self.assertEqual(whole.count("up_proj.weight: 0"), 10000)
+        self.assertIn(f"and {self.count - 10000} more, of which no place is kept", whole)
+
+    def test_files(self):
+        path = self.model({"a.weight": weights.drawn((2, 2), 1)})
+        (path / "model.safetensors").rename(path / "model-00001-of-20000.safetensors")
+        found = self.finding(path, "RD801", 3)
+        self.assertEqual((found["fact"], found["observed"]), ("19999 shards of 20000 are not there", "1 of 20000 files"))
+        path = self.model({name: weights.drawn((2, 2), 1) for name in ("a.weight", "b.weight")}, shards=2)
+        more = {name: "model-00002-of-00002.safetensors" for name in weights.experts(self.count)}
+        weights.change_index(path, lambda names: names.update(more))
+        self.assertEqual(self.finding(path, "RD802", 3)["observed"], f"{self.count} tensors")
+
+    def test_a_reference(self):
+        """Each that differs is looked for in the other layers, by its name."""
+        reference = self.model(weights.experts(self.count))
+        others = {name: tensor.put(1, 2) for name, tensor in weights.experts(self.count).items()}
+        result = subprocess.run([self.program, "doctor", self.model(others), "--ref", reference],
+                                capture_output=True, text=True, timeout=60)
+        self.assertIn(f"observed  {self.count} of {self.count} tensors", result.stdout)
+        first = self.model(dict(list(others.items())[:1]))
+        self.assertIn(f"observed  {self.count - 1} tensors", self.said(first, "--ref", reference, code=1))
 
 
 class Report(Doctor):

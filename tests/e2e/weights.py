@@ -7,6 +7,7 @@ import sys
 
 import checkpoints
 
+MIB = 1 << 20
 SIZES = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "F8_E4M3": 1}
 
 
@@ -85,6 +86,19 @@ def with_experts(config=None, dtype="F32"):
             out[f"{place}mlp.experts.{expert}.up_proj.weight"] = (8, 16)
             out[f"{place}mlp.experts.{expert}.down_proj.weight"] = (16, 8)
     return {name: drawn(shape, i, dtype) for i, (name, shape) in enumerate(out.items())}
+
+
+def experts(count, *values):
+    """So many experts in 20 layers, matrices of two elements: `values`, or those that no other has."""
+    return {f"model.layers.{i % 20}.mlp.experts.{i // 20}.up_proj.weight": Tensor((1, 2), values or (i, 1))
+            for i in range(count)}
+
+
+def widened(tensor):
+    """A tensor of BF16 in F32, element by element the same number."""
+    out = Tensor(tensor.shape, [])
+    out.data = b"".join(b"\0\0" + tensor.data[i:i + 2] for i in range(0, len(tensor.data), 2))
+    return out
 
 
 def rows(tensor, order):
@@ -172,6 +186,33 @@ def write(folder, tensors, config=None, shards=1, index=True):
         (folder / "model.safetensors.index.json").write_text(
             json.dumps({"metadata": {"total_size": total}, "weight_map": placed}))
     return folder
+
+
+def damaged(whole):
+    """(what it is, the bytes, words of what is said of it) of files made of a whole one."""
+    size = struct.unpack("<Q", whole[:8])[0]
+    header = json.loads(whole[8:8 + size])
+    first = next(iter(header))
+
+    def with_header(changed):
+        text = json.dumps(changed).encode()
+        return struct.pack("<Q", len(text)) + text + whole[8 + size:]
+
+    overlapping = {**header, first: {**header[first], "data_offsets": [4, 4 + len(whole)]}}
+    return (("cut off", whole[:-5], ""), ("without header", whole[:3], "too few for a safetensors header"),
+            ("of other sizes", with_header({**header, first: {**header[first], "shape": [1, 1]}}), "needs 4 bytes"),
+            ("overlapping", with_header(overlapping), ""),
+            ("no JSON", struct.pack("<Q", 9) + b"{\"a\": 1]}", "not valid JSON"),
+            ("a bomb", struct.pack("<Q", 90 * MIB) + b"{", "the header claims"),
+            ("empty", b"", "0 bytes"))
+
+
+def bombs():
+    """(what it has many of, the bytes) of files with a header alone."""
+    entries = b",".join(b'"%07d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}' % i for i in range(100_000))
+    for name, header in (("tensors", b"{" + entries + b"}"), ("depth", b'{"a":' + b"[" * MIB + b"]" * MIB + b"}"),
+                         ("numbers", b'{"a":[' + b"1," * (3 * MIB) + b"1]}")):
+        yield name, struct.pack("<Q", len(header)) + header
 
 
 def change_index(folder, change):

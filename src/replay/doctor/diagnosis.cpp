@@ -30,7 +30,13 @@ std::string_view to_string(RuleStatus status) {
   return "?";
 }
 
+void DoctorFinding::add_place(std::string place) {
+  ++count;
+  if (places.size() < kMostPlaces) places.push_back(std::move(place));
+}
+
 void Diagnosis::add(DoctorFinding finding) {
+  finding.count = std::max(finding.count, finding.places.size());
   if (finding.where.empty() && !finding.places.empty()) finding.where = finding.places.front();
   findings_.push_back(std::move(finding));
 }

@@ -18,8 +18,14 @@ struct DoctorFinding {
   Severity severity = Severity::kError;
   std::string fix = {};                  // where it is more than the rule's
   std::string_view symptom_of = {};      // the rule of which this follows
-  std::vector<std::string> places = {};  // all of them, where there are several
+  std::vector<std::string> places = {};  // where there are several, the first of them
   bool damaged = false;                  // input that is damaged or lacks a file
+  size_t count = 0;                      // of places, those that are not kept too
+
+  /// At most this many places are kept.
+  static constexpr size_t kMostPlaces = 10000;
+  /// Counts a place, and keeps it where few are kept.
+  void add_place(std::string place);
 };
 
 enum class RuleStatus { kPass, kFail, kNotApplicable };
@@ -36,9 +42,6 @@ struct RuleOutcome {
 /// All that the rules found, and which of them could be asked.
 class Diagnosis {
  public:
-  /// At most this many places of a finding are kept.
-  static constexpr size_t kMostPlaces = 10000;
-
   /// `where` becomes the first of the places, where there are any.
   void add(DoctorFinding finding);
   void not_applicable(std::string_view rule, std::string reason);

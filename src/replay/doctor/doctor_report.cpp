@@ -13,7 +13,6 @@ namespace {
 
 constexpr size_t kMostLines = 20;
 constexpr size_t kColumn = 12;  // where values begin
-constexpr size_t kMostPlacesShown = 40;
 
 using Lines = std::vector<std::string>;
 
@@ -30,7 +29,7 @@ void add_entry(Lines& out, const std::string& name, const std::string& value) {
 }
 
 std::string place_text(const DoctorFinding& finding) {
-  const size_t others = finding.places.empty() ? 0 : finding.places.size() - 1;
+  const size_t others = finding.count > 0 ? finding.count - 1 : 0;
   return finding.where + (others > 0 ? ", and " + std::to_string(others) + " more" : "");
 }
 
@@ -50,10 +49,10 @@ Lines finding_lines(const DoctorFinding& finding, bool all) {
   }
   if (!all) return out;
   add_entry(out, "source", std::string(rule.source));
-  const size_t shown = std::min(finding.places.size(), kMostPlacesShown);
-  for (size_t i = 1; i < shown; ++i) add_entry(out, "", finding.places[i]);
-  if (shown < finding.places.size()) {
-    add_entry(out, "", "and " + std::to_string(finding.places.size() - shown) + " more: --json");
+  for (size_t i = 1; i < finding.places.size(); ++i) add_entry(out, "", finding.places[i]);
+  if (const size_t others = finding.count - finding.places.size();
+      others > 0 && !finding.places.empty()) {
+    add_entry(out, "", "and " + std::to_string(others) + " more, of which no place is kept");
   }
   return out;
 }

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <filesystem>
-#include <set>
+#include <map>
 
 #include "src/base/words.h"
 #include "src/replay/doctor/checkpoint_rules.h"
@@ -10,12 +10,14 @@ namespace {
 
 constexpr std::string_view kFiles = "RD801", kIndex = "RD802";
 
-/// Names of all files that have a shard's number, those that are absent too.
-std::map<std::string, std::map<int64_t, std::set<int64_t>>> shards_of(const WeightFiles& weights) {
-  std::map<std::string, std::map<int64_t, std::set<int64_t>>> out;  // stem, total, numbers
+using Shards = std::map<int64_t, std::string>;  // the name of the file of each number
+
+/// All files that are there and have a shard's number, by stem and total.
+std::map<std::string, std::map<int64_t, Shards>> shards_of(const WeightFiles& weights) {
+  std::map<std::string, std::map<int64_t, Shards>> out;
   const auto add = [&](const std::string& name) {
     if (const auto shard = parse_shard_name(name)) {
-      out[shard->stem][shard->total].insert(shard->number);
+      out[shard->stem][shard->total].emplace(shard->number, name);
     }
   };
   for (const auto& file : weights.files) add(file->name);
@@ -25,55 +27,92 @@ std::map<std::string, std::map<int64_t, std::set<int64_t>>> shards_of(const Weig
   return out;
 }
 
-std::string numbered(const std::string& stem, int64_t number, int64_t total) {
-  return stem + formatted("-%05lld-of-%05lld.safetensors", static_cast<long long>(number),
-                          static_cast<long long>(total));
+/// The name of another shard, with as many digits as that of the one `like` it.
+std::string numbered(const std::string& like, int64_t number) {
+  const size_t of = like.rfind("-of-"), begin = like.rfind('-', of - 1) + 1;
+  std::string digits = std::to_string(number);
+  if (digits.size() < of - begin) digits.insert(0, of - begin - digits.size(), '0');
+  return like.substr(0, begin) + digits + like.substr(of);
 }
 
-void check_numbers(const std::string& stem, int64_t total, const std::set<int64_t>& numbers,
-                   Diagnosis& diagnosis) {
-  DoctorFinding finding{kFiles, "", "", ""};
-  const bool from_zero = numbers.contains(0);
-  const int64_t begin = from_zero ? 0 : 1;
-  for (int64_t i = begin; i < total + begin; ++i) {
-    if (numbers.contains(i) || finding.places.size() == Diagnosis::kMostPlaces) continue;
-    finding.places.push_back(numbered(stem, i, total));
+/// Shards are counted from 1, or from 0 where there is one of this number.
+bool is_within(int64_t number, int64_t total, const Shards& shards) {
+  const int64_t begin = shards.contains(0) ? 0 : 1;
+  return number >= begin && number < total + begin;
+}
+
+void check_numbers(int64_t total, const Shards& shards, Diagnosis& diagnosis) {
+  DoctorFinding absent{kFiles, "", "", ""}, beyond{kFiles, "", "", ""};
+  for (int64_t i = 0; i <= total; ++i) {
+    if (!is_within(i, total, shards) || shards.contains(i)) continue;
+    absent.add_place(numbered(shards.begin()->second, i));
   }
-  if (!finding.places.empty()) {
-    finding.fact = counted(finding.places.size(), "shard") + " of " + std::to_string(total) +
-                   (finding.places.size() == 1 ? " is" : " are") + " not there";
-    finding.observed = std::to_string(numbers.size()) + " of " + std::to_string(total) + " files";
-    finding.damaged = true;
-    diagnosis.add(std::move(finding));
+  for (const auto& [number, name] : shards) {
+    if (!is_within(number, total, shards)) beyond.add_place(name);
   }
+  const std::string of = " of " + std::to_string(total);
+  if (absent.count > 0) {
+    absent.fact = counted(absent.count, "shard") + of +
+                  (absent.count == 1 ? " is not there" : " are not there");
+    absent.observed = std::to_string(total - static_cast<int64_t>(absent.count)) + of + " files";
+    absent.damaged = true;
+    diagnosis.add(std::move(absent));
+  }
+  if (beyond.count == 0) return;
+  beyond.fact = "shards have numbers beyond their total";
+  beyond.observed = counted(beyond.count, "file") + " beyond the shards" + of;
+  beyond.fix = "remove the files of the older conversion";
+  diagnosis.add(std::move(beyond));
+}
+
+/// Whether check_numbers names this file, which is absent, too.
+bool is_named_by_number(const std::string& name,
+                        const std::map<std::string, std::map<int64_t, Shards>>& there) {
+  const auto shard = parse_shard_name(name);
+  const auto found = shard ? there.find(shard->stem) : there.end();
+  if (found == there.end() || found->second.size() != 1) return false;
+  const auto& [total, shards] = *found->second.begin();
+  return total == shard->total && is_within(shard->number, total, shards);
 }
 
 }  // namespace
 
 void check_files(const WeightFiles& weights, Diagnosis& diagnosis) {
+  const auto there = shards_of(weights);
+  DoctorFinding absent{kFiles, "", "", ""};
   for (const BrokenFile& file : weights.broken) {
-    const bool numbered = file.absent && parse_shard_name(file.name);
-    if (numbered) continue;  // said by its number
+    if (file.absent) {
+      if (is_named_by_number(file.name, there)) continue;
+      if (absent.count == 0) absent.observed = file.problem;
+      absent.add_place(file.name);
+      continue;
+    }
     diagnosis.add({.rule = kFiles,
-                   .fact = file.absent ? "a file is not there" : "a file cannot be read",
+                   .fact = "a file cannot be read",
                    .observed = file.problem,
                    .where = file.name,
                    .damaged = true});
   }
+  if (absent.count > 0) {
+    absent.fact = absent.count == 1 ? "a file is not there" : "files are not there";
+    if (absent.count > 1) absent.observed = counted(absent.count, "file") + " that the index names";
+    absent.damaged = true;
+    diagnosis.add(std::move(absent));
+  }
   if (!weights.is_folder) return;  // one shard was asked about
-  for (const auto& [stem, totals] : shards_of(weights)) {
+  for (const auto& [stem, totals] : there) {
     if (totals.size() > 1) {
       DoctorFinding finding{kFiles, "shards of several totals lie beside each other", "", ""};
-      for (const auto& [total, numbers] : totals) {
+      for (const auto& [total, shards] : totals) {
         finding.observed +=
             (finding.observed.empty() ? "totals " : " and ") + std::to_string(total);
-        finding.places.push_back(numbered(stem, *numbers.begin(), total));
+        finding.add_place(shards.begin()->second);
       }
       finding.fix = "remove the files of the older conversion";
       diagnosis.add(std::move(finding));
       continue;
     }
-    check_numbers(stem, totals.begin()->first, totals.begin()->second, diagnosis);
+    check_numbers(totals.begin()->first, totals.begin()->second, diagnosis);
   }
 }
 
@@ -81,13 +120,9 @@ namespace {
 
 /// Adds the finding where it has places.
 void add_places(DoctorFinding finding, const std::string& what, Diagnosis& diagnosis) {
-  if (finding.places.empty()) return;
-  finding.observed = counted(finding.places.size(), what);
+  if (finding.count == 0) return;
+  finding.observed = counted(finding.count, what);
   diagnosis.add(std::move(finding));
-}
-
-void add_place(DoctorFinding& finding, std::string place) {
-  if (finding.places.size() < Diagnosis::kMostPlaces) finding.places.push_back(std::move(place));
 }
 
 void check_twice(const WeightFiles& weights, Diagnosis& diagnosis) {
@@ -96,8 +131,8 @@ void check_twice(const WeightFiles& weights, Diagnosis& diagnosis) {
   for (const WeightTensor& tensor : weights.tensors) {
     const auto [first, is_new] = seen.emplace(tensor.name(), tensor.file->name);
     if (is_new) continue;
-    add_place(finding,
-              tensor.name() + " in " + std::string(first->second) + " and " + tensor.file->name);
+    finding.add_place(tensor.name() + " in " + std::string(first->second) + " and " +
+                      tensor.file->name);
   }
   add_places(std::move(finding), "tensor", diagnosis);
 }
@@ -111,10 +146,10 @@ void check_promises(const WeightFiles& weights, Diagnosis& diagnosis) {
   for (const auto& [tensor, name] : weights.placed) {
     const auto file = files.find(name);
     if (file == files.end()) continue;  // absent or broken: below, or said of the file
-    if (file->second->content.find(tensor) == nullptr) add_place(lacking, tensor + " in " + name);
+    if (file->second->content.find(tensor) == nullptr) lacking.add_place(tensor + " in " + name);
   }
   for (const BrokenFile& file : weights.broken) {
-    if (file.absent) add_place(absent, file.name);
+    if (file.absent) absent.add_place(file.name);
   }
   absent.symptom_of = kFiles;
   add_places(std::move(absent), "file", diagnosis);
@@ -126,7 +161,7 @@ void check_orphans(const WeightFiles& weights, Diagnosis& diagnosis) {
   for (const WeightTensor& tensor : weights.tensors) {
     const auto placed = weights.placed.find(tensor.name());
     if (placed != weights.placed.end() && placed->second == tensor.file->name) continue;
-    add_place(finding, tensor.name() + " in " + tensor.file->name);
+    finding.add_place(tensor.name() + " in " + tensor.file->name);
   }
   add_places(std::move(finding), "tensor", diagnosis);
   if (weights.beside.empty()) return;

@@ -41,6 +41,10 @@ std::vector<float> floats_of(const HubTensor& tensor, int64_t row) {
   return out;
 }
 
+bool same_bits(float x, float y) {
+  return std::bit_cast<uint32_t>(x) == std::bit_cast<uint32_t>(y);
+}
+
 /// Half a unit in the last place of the narrower type, and a unit where it was cut and not rounded.
 bool is_rounded(const HubTensor& a, const HubTensor& b) {
   if (type_of(a) == type_of(b) || !has_floats(a) || !has_floats(b)) return false;
@@ -49,6 +53,7 @@ bool is_rounded(const HubTensor& a, const HubTensor& b) {
   for (int64_t i = 0; i < a.rows; ++i) {
     const std::vector<float> x = floats_of(a, i), y = floats_of(b, i);
     for (size_t j = 0; j < x.size(); ++j) {
+      if (same_bits(x[j], y[j]) || (std::isnan(x[j]) && std::isnan(y[j]))) continue;
       const float near = relative * std::max(std::abs(x[j]), std::abs(y[j])) + 0x1p-24F;
       if (!(std::abs(x[j] - y[j]) <= near)) return false;
     }
@@ -114,6 +119,9 @@ TensorDifference compare_tensors(const HubTensor& a, const HubTensor& b, int64_t
                         same_rows(a, b, std::min(a.rows, b.rows));
     return padded ? TensorDifference::kPadded : TensorDifference::kShape;
   }
+  if (!a.fused && !b.fused && a.from->stored->shape != b.from->stored->shape) {
+    return TensorDifference::kShape;
+  }
   if (same_tensors(a, b)) return TensorDifference::kEqual;
   if (is_rounded(a, b)) return TensorDifference::kCast;
   if (is_transposed(a, b)) return TensorDifference::kTransposed;
@@ -124,17 +132,22 @@ std::string distance_text(const HubTensor& a, const HubTensor& b) {
   if (!has_floats(a) || !has_floats(b)) return "other bytes";
   double difference = 0, norm = 0;
   std::string first;
+  bool finite = true;  // all that differ
   for (int64_t i = 0; i < a.rows; ++i) {
     const std::vector<float> x = floats_of(a, i), y = floats_of(b, i);
     for (size_t j = 0; j < x.size(); ++j) {
+      const bool equal = same_bits(x[j], y[j]);
+      if (first.empty() && !equal) first = "[" + std::to_string(i) + ", " + std::to_string(j) + "]";
+      if (!std::isfinite(x[j]) || !std::isfinite(y[j])) {
+        finite = finite && equal;
+        continue;
+      }
       const double distance = static_cast<double>(x[j]) - static_cast<double>(y[j]);
       difference += distance * distance;
       norm += static_cast<double>(y[j]) * static_cast<double>(y[j]);
-      if (first.empty() && std::bit_cast<uint32_t>(x[j]) != std::bit_cast<uint32_t>(y[j])) {
-        first = "[" + std::to_string(i) + ", " + std::to_string(j) + "]";
-      }
     }
   }
+  if (!finite) return "numbers that are not finite, first at " + first;
   const double relative = norm > 0 ? std::sqrt(difference / norm) : std::sqrt(difference);
   return "relative distance " + short_number(relative, 2) + ", first at " + first;
 }

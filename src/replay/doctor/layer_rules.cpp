@@ -72,9 +72,8 @@ class LayerCheck {
 
  private:
   void add_missing(const std::string& place, int64_t layer) {
-    ++missing_count_;
     if (layer >= 0) missing_layers_.insert(layer);
-    if (missing_.size() < Diagnosis::kMostPlaces) missing_.push_back(place);
+    missing_.add_place(place);
   }
 
   void check_expected(const std::vector<foreign::ExpectedTensor>& expected) {
@@ -82,13 +81,14 @@ class LayerCheck {
     for (const WeightTensor& tensor : weights_.tensors) there.insert(tensor.name());
     for (const foreign::ExpectedTensor& tensor : expected) {
       known.insert(tensor.name);
-      if (there.contains(tensor.name) || is_head(tensor.name)) continue;
+      const bool by_head = is_head(tensor.name) && weights_.setting("tie_word_embeddings");
+      if (there.contains(tensor.name) || by_head) continue;  // of which RD804 asks
       add_missing(tensor.name, split_name(tensor.name).layer);
     }
     for (const std::string_view name : there) {
       const bool derived = name.ends_with(".rotary_emb.inv_freq");
       if (known.contains(name) || is_head(name) || derived) continue;
-      if (surplus_.size() < Diagnosis::kMostPlaces) surplus_.emplace_back(name);
+      surplus_.add_place(std::string(name));
     }
   }
 
@@ -98,14 +98,13 @@ class LayerCheck {
     for (int64_t i = 0; i < layers; ++i) {
       if (stack.roles.contains(i)) continue;
       add_missing(joined_name(name, i, "*"), i);
-      if (missing_count_ >= Diagnosis::kMostPlaces) return;
+      if (missing_.count >= DoctorFinding::kMostPlaces) return;
     }
     const int64_t predicted =
         said ? weights_.size_of_model("num_nextn_predict_layers").value_or(0) : 0;
     for (const auto& [layer, roles] : stack.roles) {
       if (layer < layers + predicted) continue;
-      if (surplus_.size() < Diagnosis::kMostPlaces)
-        surplus_.push_back(joined_name(name, layer, "*"));
+      surplus_.add_place(joined_name(name, layer, "*"));
     }
   }
 
@@ -150,40 +149,42 @@ class LayerCheck {
       for (int64_t i = 0; i < wanted; ++i) {
         if (experts.contains(i)) continue;
         add_missing(joined_name(name, place.first, place.second, i), place.first);
-        if (missing_count_ >= Diagnosis::kMostPlaces) return;
+        if (missing_.count >= DoctorFinding::kMostPlaces) return;
       }
-      if (*experts.rbegin() >= wanted && surplus_.size() < Diagnosis::kMostPlaces) {
-        surplus_.push_back(joined_name(name, place.first, place.second, *experts.rbegin()));
+      if (*experts.rbegin() >= wanted) {
+        surplus_.add_place(joined_name(name, place.first, place.second, *experts.rbegin()));
       }
     }
   }
 
   void report() {
-    if (!missing_.empty()) {
+    if (missing_.count > 0) {
       const std::string layers =
           missing_layers_.empty() ? "" : ", in " + counted(missing_layers_.size(), "layer");
-      const std::string_view cause = diagnosis_.failed("RD801")   ? "RD801"
-                                     : diagnosis_.failed("RD802") ? "RD802"
-                                                                  : "";
-      diagnosis_.add({.rule = kRule,
-                      .fact = missing_count_ == 1 ? "a tensor is missing" : "tensors are missing",
-                      .observed = counted(missing_count_, "name") + " without a tensor" + layers,
-                      .where = "",
-                      .symptom_of = cause,
-                      .places = std::move(missing_)});
+      missing_.fact = missing_.count == 1 ? "a tensor is missing" : "tensors are missing";
+      missing_.observed = counted(missing_.count, "name") + " without a tensor" + layers;
+      missing_.symptom_of = cause_of_missing();
+      diagnosis_.add(std::move(missing_));
     }
-    if (surplus_.empty()) return;
-    diagnosis_.add({.rule = kRule,
-                    .fact = "tensors have no place in the model of config.json",
-                    .observed = counted(surplus_.size(), "name"),
-                    .where = "",
-                    .places = std::move(surplus_)});
+    if (surplus_.count == 0) return;
+    surplus_.fact = "tensors have no place in the model of config.json";
+    surplus_.observed = counted(surplus_.count, "name");
+    diagnosis_.add(std::move(surplus_));
+  }
+
+  /// Files that are not there, or that lack what the index places in them. A stale index alone
+  /// takes no tensor away.
+  std::string_view cause_of_missing() const {
+    if (diagnosis_.failed("RD801")) return "RD801";
+    const bool lacking = std::ranges::any_of(diagnosis_.findings(), [](const DoctorFinding& one) {
+      return one.rule == "RD802" && one.damaged;
+    });
+    return lacking ? "RD802" : "";
   }
 
   const WeightFiles& weights_;
   Diagnosis& diagnosis_;
-  std::vector<std::string> missing_, surplus_;
-  size_t missing_count_ = 0;
+  DoctorFinding missing_{kRule, "", "", ""}, surplus_{kRule, "", "", ""};
   std::set<int64_t> missing_layers_;
 };
 

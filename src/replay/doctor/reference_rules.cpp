@@ -51,7 +51,8 @@ class ReferenceCheck {
  public:
   ReferenceCheck(const WeightFiles& weights, const WeightFiles& reference, Diagnosis& diagnosis)
       : diagnosis_(diagnosis) {
-    heads_ = head_sizes(weights.config ? weights : reference);
+    heads_ = head_sizes(weights);
+    if (!heads_.known()) heads_ = head_sizes(reference);
     ours_ = hub_tensors(weights, heads_);
     theirs_ = hub_tensors(reference, heads_);
   }
@@ -84,7 +85,8 @@ class ReferenceCheck {
       if (other == theirs_.end()) continue;
       ++compared_;
       const bool rows = is_embedding(name) || is_head(name);
-      const TensorDifference kind = compare_tensors(tensor, other->second, heads_.size, rows);
+      const int64_t head = name.find("self_attn.") == name.npos ? 0 : heads_.size;
+      const TensorDifference kind = compare_tensors(tensor, other->second, head, rows);
       if (kind != TensorDifference::kEqual) kinds_[kind].insert(name);
       for (const WeightTensor* read : {tensor.from, other->second.from}) {
         read->file->content.file().release(read->stored->data);
@@ -95,20 +97,16 @@ class ReferenceCheck {
   /// Whether layers that differ are those of the reference some numbers further on: what a pipeline
   /// stage leaves that counts its layers anew.
   void find_shift() {
+    std::set<int64_t> layers;
+    for (const auto& [name, tensor] : theirs_) layers.insert(split_name(name).layer);
+    layers.erase(-1);
     std::map<int64_t, std::set<std::string>> by_shift;
     for (const std::string& name : kinds_[TensorDifference::kValues]) {
-      const WeightName parts = split_name(name);
-      if (parts.layer < 0 || ours_.at(name).columns == 1) continue;
-      for (auto it = theirs_.begin(); it != theirs_.end(); ++it) {
-        const WeightName other = split_name(it->first);
-        if (other.layer < 0 || other.layer == parts.layer || other.role != parts.role ||
-            other.expert != parts.expert || other.stack != parts.stack) {
-          continue;
-        }
-        if (!same_tensors(ours_.at(name), it->second)) continue;
-        by_shift[other.layer - parts.layer].insert(name);
-        break;
-      }
+      const int64_t own = split_name(name).layer;
+      if (own < 0 || ours_.at(name).columns == 1) continue;
+      const auto found = std::ranges::find_if(
+          layers, [&](int64_t layer) { return layer != own && is_moved(name, layer - own); });
+      if (found != layers.end()) by_shift[*found - own].insert(name);
     }
     for (const auto& [shift, names] : by_shift) {
       DoctorFinding finding{kRule, "layers are those of other numbers of the reference", "", ""};
@@ -116,14 +114,27 @@ class ReferenceCheck {
                          formatted("%+lld", static_cast<long long>(shift)) + ", by " +
                          counted(names.size(), "tensor");
       finding.fix = "add each pipeline stage's first layer to its layers' numbers";
-      std::set<int64_t> layers;
-      for (const std::string& name : names) layers.insert(split_name(name).layer);
-      finding.places.assign(names.begin(), names.end());
+      std::set<int64_t> moved;
+      for (const std::string& name : names) {
+        moved.insert(split_name(name).layer);
+        finding.add_place(name);
+      }
+      // Vectors, of which many are alike, do not say that a layer moved; they move with it.
       std::erase_if(kinds_[TensorDifference::kValues], [&](const std::string& name) {
-        return layers.contains(split_name(name).layer);
+        return names.contains(name) ||
+               (ours_.at(name).columns == 1 && moved.contains(split_name(name).layer) &&
+                is_moved(name, shift));
       });
       diagnosis_.add(std::move(finding));
     }
+  }
+
+  /// Whether the tensor is the reference's so many layers further on.
+  bool is_moved(const std::string& name, int64_t shift) const {
+    const WeightName parts = split_name(name);
+    const auto other =
+        theirs_.find(joined_name(parts.stack, parts.layer + shift, parts.role, parts.expert));
+    return other != theirs_.end() && same_tensors(ours_.at(name), other->second);
   }
 
   void find_swaps() {
@@ -157,14 +168,14 @@ class ReferenceCheck {
       for (const auto& [name, tensor] : *names) {
         if (others->contains(name) || name.ends_with(".rotary_emb.inv_freq")) continue;
         DoctorFinding& to = is_head(name) && is_tied(*names, tensor) ? tied : *finding;
-        if (to.places.size() < Diagnosis::kMostPlaces) to.places.push_back(name);
+        to.add_place(name);
       }
     }
     missing.fix = "look for a bucket or a pipeline stage that was not written";
     tied.fix = "nothing: it is the embedding";
     for (DoctorFinding* finding : {&missing, &surplus, &tied}) {
-      if (finding->places.empty()) continue;
-      finding->observed = counted(finding->places.size(), "tensor");
+      if (finding->count == 0) continue;
+      finding->observed = counted(finding->count, "tensor");
       diagnosis_.add(std::move(*finding));
     }
   }
@@ -184,11 +195,11 @@ class ReferenceCheck {
       finding.fix = text.fix;
       finding.observed = std::to_string(names.size()) + " of " + counted(compared_, "tensor");
       for (const std::string& name : names) {
-        if (finding.places.size() == Diagnosis::kMostPlaces) break;
-        const std::string place = text.kind == TensorDifference::kValues
+        const bool kept = finding.count < DoctorFinding::kMostPlaces;
+        const std::string place = kept && text.kind == TensorDifference::kValues
                                       ? ": " + distance_text(ours_.at(name), theirs_.at(name))
                                       : "";
-        finding.places.push_back(name + place);
+        finding.add_place(name + place);
       }
       diagnosis_.add(std::move(finding));
     }

@@ -63,26 +63,22 @@ class ShapeCheck {
   }
 
   void report(Severity severity, Diagnosis& diagnosis) {
-    if (places_.empty()) return;
-    diagnosis.add(
-        {.rule = kRule,
-         .fact = places_.size() == 1 ? "a tensor has another shape" : "tensors have other shapes",
-         .observed = first_,
-         .where = "",
-         .severity = severity,
-         .places = std::move(places_)});
+    if (finding_.count == 0) return;
+    finding_.fact =
+        finding_.count == 1 ? "a tensor has another shape" : "tensors have other shapes";
+    finding_.severity = severity;
+    diagnosis.add(std::move(finding_));
   }
 
  private:
   void add(const WeightTensor& tensor, const Shape& wanted) {
     const std::string text = difference_text(tensor.stored->shape, wanted);
-    if (places_.empty()) first_ = text;
-    if (places_.size() < Diagnosis::kMostPlaces) places_.push_back(tensor.name() + ": " + text);
+    if (finding_.count == 0) finding_.observed = text;
+    finding_.add_place(tensor.name() + ": " + text);
   }
 
   const WeightFiles& weights_;
-  std::vector<std::string> places_;
-  std::string first_;
+  DoctorFinding finding_{kRule, "", "", ""};
 };
 
 }  // namespace

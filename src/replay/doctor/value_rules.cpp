@@ -30,9 +30,11 @@ std::string element_place(const foreign::StoredTensor& tensor, int64_t index) {
   return tensor.name + foreign::shape_text(place);
 }
 
-/// Parts of a tensor that are matrices of their own: experts in one tensor.
+/// Parts of a tensor that are matrices of their own: experts in one tensor, not the channels of a
+/// convolution.
 size_t parts_of(const foreign::StoredTensor& tensor) {
-  const bool stacked = tensor.shape.size() == 3 && tensor.count() > 0;
+  const bool stacked =
+      tensor.shape.size() == 3 && tensor.count() > 0 && tensor.shape[1] > 1 && tensor.shape[2] > 1;
   return stacked ? static_cast<size_t>(tensor.shape[0]) : 1;
 }
 
@@ -66,44 +68,36 @@ class ValueCheck {
   }
 
   void report(Diagnosis& diagnosis) {
-    if (!nonfinite_.empty()) {
-      diagnosis.add({.rule = kFinite,
-                     .fact = nonfinite_.size() == 1 ? "a tensor holds numbers that are not finite"
-                                                    : "tensors hold numbers that are not finite",
-                     .observed = counted(nonfinite_.size(), "tensor"),
-                     .where = "",
-                     .places = std::move(nonfinite_)});
+    if (nonfinite_.count > 0) {
+      nonfinite_.fact = nonfinite_.count == 1 ? "a tensor holds numbers that are not finite"
+                                              : "tensors hold numbers that are not finite";
+      nonfinite_.observed = counted(nonfinite_.count, "tensor");
+      diagnosis.add(std::move(nonfinite_));
     }
-    if (constant_.empty()) return;
-    DoctorFinding finding{
-        kConstant,
-        constant_.size() == 1 ? "a matrix holds one value alone" : "matrices hold one value alone",
-        first_value_, ""};
-    if (routers_ == constant_.size()) finding.fact += ", a router's";
-    finding.places = std::move(constant_);
-    diagnosis.add(std::move(finding));
+    if (constant_.count == 0) return;
+    constant_.fact =
+        constant_.count == 1 ? "a matrix holds one value alone" : "matrices hold one value alone";
+    if (routers_ == constant_.count) constant_.fact += ", a router's";
+    diagnosis.add(std::move(constant_));
   }
 
  private:
   void add_nonfinite(const foreign::StoredTensor& tensor, foreign::NonFinite found) {
-    if (nonfinite_.size() == Diagnosis::kMostPlaces) return;
-    nonfinite_.push_back(element_place(tensor, found.index) + " is " +
+    nonfinite_.add_place(element_place(tensor, found.index) + " is " +
                          (found.nan ? "NaN" : "infinite"));
   }
 
   void add_constant(const foreign::StoredTensor& tensor, foreign::Bytes data,
                     const std::string& part) {
-    if (constant_.size() == Diagnosis::kMostPlaces) return;
     const std::string value = element_text(tensor.dtype, data, 0);
-    if (constant_.empty()) first_value_ = "all elements are " + value;
+    if (constant_.count == 0) constant_.observed = "all elements are " + value;
     if (is_router(tensor.name)) ++routers_;
-    constant_.push_back(tensor.name + part + ": " + value);
+    constant_.add_place(tensor.name + part + ": " + value);
   }
 
   Progress progress_;
   int64_t done_ = 0;
-  std::vector<std::string> nonfinite_, constant_;
-  std::string first_value_;
+  DoctorFinding nonfinite_{kFinite, "", "", ""}, constant_{kConstant, "", "", ""};
   size_t routers_ = 0;
 };
 
@@ -146,9 +140,7 @@ void check_mixed(const WeightFiles& weights, Diagnosis& diagnosis) {
     const std::string text = std::string(to_string(tensor.stored->dtype)) + " instead of " +
                              std::string(to_string(usual));
     if (finding.observed.empty()) finding.observed = text;
-    if (finding.places.size() < Diagnosis::kMostPlaces) {
-      finding.places.push_back(tensor.name() + ": " + text);
-    }
+    finding.add_place(tensor.name() + ": " + text);
   }
   if (!finding.places.empty()) diagnosis.add(std::move(finding));
 }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "src/base/dtype.h"
@@ -44,8 +45,10 @@ void check_header_size(const std::string& path) {
 /// Opens a file, or says why not.
 void open_file(const fs::path& folder, const std::string& name, WeightFiles& out) {
   const std::string path = (folder / name).string();
-  if (!fs::exists(path)) {
-    out.broken.push_back({name, "the index names it and it is not there", true});
+  std::error_code problem;  // of names that no file can have
+  if (!fs::exists(path, problem)) {
+    out.broken.push_back(
+        {name, problem ? problem.message() : "the index names it and it is not there", true});
     return;
   }
   try {
@@ -141,7 +144,8 @@ void open_folder(WeightFiles& out) {
 WeightFiles WeightFiles::open(const std::string& path) {
   WeightFiles out;
   out.path = path;
-  if (!fs::exists(path)) {
+  std::error_code problem;
+  if (!fs::exists(path, problem)) {
     throw Error(ErrorCode::kIncomplete, "there is no such checkpoint", path);
   }
   out.is_folder = fs::is_directory(path);
@@ -159,6 +163,9 @@ WeightFiles WeightFiles::open(const std::string& path) {
     for (const foreign::StoredTensor& tensor : file->content.tensors()) {
       out.tensors.push_back({&tensor, file.get()});
     }
+  }
+  if (out.tensors.empty() && out.whole()) {
+    throw Error(ErrorCode::kIncomplete, "the files hold no tensor", path);
   }
   return out;
 }

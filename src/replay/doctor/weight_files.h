@@ -46,8 +46,9 @@ struct WeightFiles {
   std::map<std::string, std::string> placed;  // by the index: the file of a tensor
   std::vector<WeightTensor> tensors;          // of all files, in their order
 
-  /// Errors: kIncomplete where there is no such path or no safetensors, kUnsupported for pickled
-  /// weights and unknown element types, kCorrupt for a config.json that is none.
+  /// Errors: kIncomplete where there is no such path, no safetensors or no tensor in them,
+  /// kUnsupported for pickled weights and unknown element types, kCorrupt for a config.json that is
+  /// none.
   static WeightFiles open(const std::string& path);
 
   [[nodiscard]] bool whole() const { return broken.empty(); }

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "src/base/error.h"
+#include "src/replay/doctor/checkpoint_rules.h"
 #include "src/replay/doctor/diagnose.h"
 #include "src/replay/doctor/doctor_report.h"
 #include "src/replay/verbs/verb.h"
@@ -36,10 +37,15 @@ int print_rules(const DoctorArguments& arguments) {
 /// A reference that is not whole is nothing to hold weights against.
 WeightFiles open_reference(const std::string& path) {
   WeightFiles reference = WeightFiles::open(path);
-  if (reference.whole()) return reference;
-  const BrokenFile& file = reference.broken.front();
-  throw Error(ErrorCode::kCorrupt,
-              "the reference cannot be read: " + file.name + ": " + file.problem, path);
+  Diagnosis diagnosis;
+  check_files(reference, diagnosis);
+  check_index(reference, diagnosis);
+  for (const DoctorFinding& finding : diagnosis.findings()) {
+    if (!finding.damaged) continue;
+    throw Error(ErrorCode::kCorrupt,
+                "the reference cannot be read: " + finding.where + ": " + finding.observed, path);
+  }
+  return reference;
 }
 
 int run_doctor(const DoctorArguments& arguments) {
