@@ -41,7 +41,7 @@ void add_converted(Bytes bytes, Hasher& hasher) {
 }
 
 /// Elements that are held, in one piece.
-struct Held {
+struct HeldItem {
   Bytes bytes;
   template <class Use>
   void each(Use use) const {
@@ -152,7 +152,7 @@ std::string text_of(DType dtype, const Elements& elements, const std::optional<H
 }  // namespace
 
 std::string elements_text(DType dtype, Bytes bytes, const std::optional<Hash>& known) {
-  return text_of(dtype, Held{bytes}, known);
+  return text_of(dtype, HeldItem{bytes}, known);
 }
 
 std::string elements_text(DType dtype, const ElementPieces& pieces, const Hash& known) {
