@@ -9,7 +9,7 @@ namespace rlreplay::foreign {
 namespace {
 
 /// What one file says of itself, by the kind of dump that it is.
-void check(const Tree& tree, Value root, const ProblemSink& sink) {
+void check_kind(const Tree& tree, Value root, const ProblemSink& sink) {
   if (const auto wrong = unknown_version(tree, root)) {
     return sink({"unknown-version", *wrong, ""});
   }
@@ -34,7 +34,7 @@ std::vector<Problem> check_dump(const Tree& tree, Value root, const ProblemSink&
     if (all) all(found);
     problems.add(found);
   };
-  check(tree, root, sink);
+  check_kind(tree, root, sink);
   return std::move(problems).take();
 }
 
