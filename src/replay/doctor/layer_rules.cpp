@@ -11,7 +11,7 @@
 namespace rlreplay::replay {
 namespace {
 
-constexpr std::string_view kRule = "RD803";
+constexpr std::string_view kLayers = "RD803";
 constexpr size_t kMostKinds = 64;  // kinds of layers that are held against each other
 
 /// The layers of one stack by number, and what each holds.
@@ -55,7 +55,7 @@ class LayerCheck {
     const std::map<std::string, Stack> stacks = stacks_of(weights_);
     const auto expected = known_tensors(weights_);
     if (stacks.empty() && !expected) {
-      diagnosis_.not_applicable(kRule, "no tensor has a layer's number in its name");
+      diagnosis_.not_applicable(kLayers, "no tensor has a layer's number in its name");
       return;
     }
     if (expected) {
@@ -184,7 +184,7 @@ class LayerCheck {
 
   const WeightFiles& weights_;
   Diagnosis& diagnosis_;
-  DoctorFinding missing_{kRule, "", "", ""}, surplus_{kRule, "", "", ""};
+  DoctorFinding missing_{kLayers, "", "", ""}, surplus_{kLayers, "", "", ""};
   std::set<int64_t> missing_layers_;
 };
 
@@ -192,7 +192,7 @@ class LayerCheck {
 
 void check_layers(const WeightFiles& weights, Diagnosis& diagnosis) {
   if (!weights.is_folder && parse_shard_name(weights.files.front()->name)) {
-    diagnosis.not_applicable(kRule, "one shard of several");
+    diagnosis.not_applicable(kLayers, "one shard of several");
     return;
   }
   LayerCheck(weights, diagnosis).run();

@@ -14,8 +14,8 @@
 namespace rlreplay::replay {
 namespace {
 
-constexpr std::string_view kRule = "RD809";
-constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr std::string_view kReference = "RD809";
+constexpr int64_t kMillion = 1'000'000;  // what progress counts in
 
 using Tensors = std::map<std::string, HubTensor>;
 
@@ -60,7 +60,7 @@ class ReferenceCheck {
   void run() {
     compare();
     if (compared_ == 0) {
-      diagnosis_.add({.rule = kRule,
+      diagnosis_.add({.rule = kReference,
                       .fact = "no tensor has the name of one of the reference",
                       .observed = counted(ours_.size(), "name") + " and " +
                                   std::to_string(theirs_.size()) + " of the reference",
@@ -77,11 +77,11 @@ class ReferenceCheck {
   void compare() {
     int64_t bytes = 0, done = 0;
     for (const auto& [name, tensor] : ours_) bytes += tensor.rows * tensor.columns;
-    Progress progress("compared", "million elements", bytes / kMiB);
+    Progress progress("compared", "million elements", bytes / kMillion);
     for (const auto& [name, tensor] : ours_) {
       const auto other = theirs_.find(name);
       done += tensor.rows * tensor.columns;
-      progress.at(done / kMiB);
+      progress.at(done / kMillion);
       if (other == theirs_.end()) continue;
       ++compared_;
       const bool rows = is_embedding(name) || is_head(name);
@@ -109,7 +109,8 @@ class ReferenceCheck {
       if (found != layers.end()) by_shift[*found - own].insert(name);
     }
     for (const auto& [shift, names] : by_shift) {
-      DoctorFinding finding{kRule, "layers are those of other numbers of the reference", "", ""};
+      DoctorFinding finding{kReference, "layers are those of other numbers of the reference", "",
+                            ""};
       finding.observed = "layer L is the reference's L" +
                          formatted("%+lld", static_cast<long long>(shift)) + ", by " +
                          counted(names.size(), "tensor");
@@ -156,9 +157,9 @@ class ReferenceCheck {
   }
 
   void report_names() {
-    DoctorFinding missing{kRule, "tensors of the reference are missing", "", ""};
-    DoctorFinding surplus{kRule, "the reference lacks tensors", "", ""};
-    DoctorFinding tied{kRule, "one side alone has a head of its own", "", ""};
+    DoctorFinding missing{kReference, "tensors of the reference are missing", "", ""};
+    DoctorFinding surplus{kReference, "the reference lacks tensors", "", ""};
+    DoctorFinding tied{kReference, "one side alone has a head of its own", "", ""};
     surplus.severity = Severity::kWarning;
     tied.severity = Severity::kNote;
     if (diagnosis_.failed("RD803")) missing.symptom_of = "RD803";
@@ -190,7 +191,7 @@ class ReferenceCheck {
     for (const KindText& text : kKinds) {
       const std::set<std::string>& names = kinds_[text.kind];
       if (names.empty()) continue;
-      DoctorFinding finding{kRule, std::string(text.fact), "", ""};
+      DoctorFinding finding{kReference, std::string(text.fact), "", ""};
       finding.severity = text.severity;
       finding.fix = text.fix;
       finding.observed = std::to_string(names.size()) + " of " + counted(compared_, "tensor");

@@ -10,7 +10,7 @@
 namespace rlreplay::replay {
 namespace {
 
-constexpr std::string_view kRule = "RD811";
+constexpr std::string_view kShapes = "RD811";
 
 using Shape = std::vector<int64_t>;
 
@@ -78,7 +78,7 @@ class ShapeCheck {
   }
 
   const WeightFiles& weights_;
-  DoctorFinding finding_{kRule, "", "", ""};
+  DoctorFinding finding_{kShapes, "", "", ""};
 };
 
 }  // namespace
@@ -96,7 +96,7 @@ void check_shapes(const WeightFiles& weights, Diagnosis& diagnosis) {
   }
   layers.erase(-1);
   if (layers.size() < 2) {
-    diagnosis.not_applicable(kRule,
+    diagnosis.not_applicable(kShapes,
                              "neither a known model nor layers to be held against each other");
     return;
   }

@@ -17,9 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSuffix = ".safetensors";
-constexpr const char* kSingle = "model.safetensors";
-constexpr const char* kIndex = "model.safetensors.index.json";
-constexpr const char* kConfig = "config.json";
+constexpr const char* kSingleFile = "model.safetensors";
+constexpr const char* kIndexFile = "model.safetensors.index.json";
+constexpr const char* kConfigFile = "config.json";
 constexpr JsonLimits kConfigLimits = {size_t{1} << 20, 32, /*unique_keys=*/true};
 constexpr JsonLimits kIndexLimits = {size_t{32} << 20, 8, /*unique_keys=*/true};
 // Tens of thousands of tensors; what is parsed of them stays within bounds.
@@ -76,7 +76,7 @@ std::vector<std::string> list_files(const std::string& folder) {
 }
 
 bool is_model_name(const std::string& name) {
-  return name == kSingle || parse_shard_name(name).has_value();
+  return name == kSingleFile || parse_shard_name(name).has_value();
 }
 
 void read_index(const std::string& path, WeightFiles& out) {
@@ -127,13 +127,13 @@ void refuse_empty(const std::string& path) {
 
 void open_folder(WeightFiles& out) {
   const fs::path folder(out.path);
-  if (fs::exists(folder / kConfig)) {
-    out.config = JsonDocument::read((folder / kConfig).string(), kConfigLimits);
+  if (fs::exists(folder / kConfigFile)) {
+    out.config = JsonDocument::read((folder / kConfigFile).string(), kConfigLimits);
     if (!out.config->root().is_object()) {
       throw out.config->root().error("a configuration is an object");
     }
   }
-  if (fs::exists(folder / kIndex)) read_index((folder / kIndex).string(), out);
+  if (fs::exists(folder / kIndexFile)) read_index((folder / kIndexFile).string(), out);
   const std::set<std::string> chosen = choose_files(out);
   if (chosen.empty()) refuse_empty(out.path);
   for (const std::string& name : chosen) open_file(folder, name, out);
