@@ -108,7 +108,9 @@ class ReferenceCheck {
           layers, [&](int64_t layer) { return layer != own && is_moved(name, layer - own); });
       if (found != layers.end()) by_shift[*found - own].insert(name);
     }
-    for (const auto& [shift, names] : by_shift) {
+    for (const auto& found : by_shift) {
+      const int64_t shift = found.first;
+      const std::set<std::string>& names = found.second;
       DoctorFinding finding{kReference, "layers are those of other numbers of the reference", "",
                             ""};
       finding.observed = "layer L is the reference's L" +
