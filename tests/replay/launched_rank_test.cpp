@@ -94,7 +94,7 @@ TEST_CASE("RANK and WORLD_SIZE of a shell that a launcher does not mean are refu
   for (const auto& [rank, size] :
        {std::pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
         std::pair("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"), std::pair("PMI_RANK", "PMI_SIZE")}) {
-    const auto launched = [&](const char* own, const char* all) {
+    const auto launched = [&shell, rank = rank, size = size](const char* own, const char* all) {
       return with(with(shell, rank, own), size, all);
     };
     CHECK(rank_in(launched("3", "4"))->rank == 3);
