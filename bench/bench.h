@@ -41,6 +41,6 @@ void add_gemm(std::vector<Item>& items);
 void add_rows(std::vector<Item>& items);
 
 /// Numbers between -1 and 1, the same on every machine.
-Buffer<float> numbers(int64_t count, uint64_t seed);
+[[nodiscard]] Buffer<float> numbers(int64_t count, uint64_t seed);
 
 }  // namespace rlreplay::bench

@@ -23,6 +23,7 @@ struct Outcome {
 
 /// Measures both sides in turn (ours, torch, ours, torch, ...), each for `seconds` a repetition
 /// after a call that is not timed.
-Outcome measure(const Item& item, const Sides& sides, int repetitions, double seconds);
+[[nodiscard]] Outcome measure(const Item& item, const Sides& sides, int repetitions,
+                              double seconds);
 
 }  // namespace rlreplay::bench

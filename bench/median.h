@@ -6,7 +6,7 @@
 namespace rlreplay::bench {
 
 /// The middle value, the lower one of two.
-inline double median(std::vector<double> values) {
+[[nodiscard]] inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[(values.size() - 1) / 2];
 }

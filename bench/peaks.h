@@ -12,6 +12,6 @@ struct Peaks {
 };
 
 /// The best of several runs; takes about half a second.
-Peaks measure_peaks(ThreadPool& pool);
+[[nodiscard]] Peaks measure_peaks(ThreadPool& pool);
 
 }  // namespace rlreplay::bench

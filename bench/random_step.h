@@ -39,6 +39,6 @@ struct Batch {
 
 /// Random tokens, a quarter of each sample its prompt. The past policy knew nothing: no ratio is
 /// far from 1.
-Batch random_batch(const ModelConfig& model, std::span<const int64_t> lengths);
+[[nodiscard]] Batch random_batch(const ModelConfig& model, std::span<const int64_t> lengths);
 
 }  // namespace rlreplay::bench

@@ -23,7 +23,7 @@ struct StepItem {
   int repetitions = 1;  // in each process, after one that is not timed
 };
 
-std::vector<StepItem> step_items();
+[[nodiscard]] std::vector<StepItem> step_items();
 
 /// One side's process, as it reports itself.
 struct SideResult {
@@ -35,6 +35,7 @@ struct SideResult {
 
 /// Runs an item on a kernel set in this process. With `profile` a table of where the time went goes
 /// to stderr.
-SideResult run_side(const StepItem& item, const std::string& kernels, int threads, bool profile);
+[[nodiscard]] SideResult run_side(const StepItem& item, const std::string& kernels, int threads,
+                                  bool profile);
 
 }  // namespace rlreplay::bench

@@ -40,7 +40,7 @@ struct Box {
 };
 
 /// The whole of a tensor.
-Box whole_box(std::string tensor, std::span<const uint64_t> shape);
+[[nodiscard]] Box whole_box(std::string tensor, std::span<const uint64_t> shape);
 
 /// Whether a dataset says which parts it holds, by `boxes`, or as 0.1 did by `start`.
 [[nodiscard]] bool is_cut(const h5::Attributes& attributes);

@@ -29,18 +29,18 @@ class JsonObject {
 };
 
 /// A text as canonical JSON has it. Errors: kUsage when it is not UTF-8.
-std::string json_text(std::string_view text);
+[[nodiscard]] std::string json_text(std::string_view text);
 
 /// `[a,b,...]` of canonical values.
-std::string json_array(const std::vector<std::string>& values);
+[[nodiscard]] std::string json_array(const std::vector<std::string>& values);
 
 /// The text of a JSON object in canonical form.
 /// Errors: kUsage when it is not an object or holds a number with a fraction or exponent (write
 /// such numbers as strings: then every reader sees the same digits).
-std::string canonical_object(std::string_view json, const std::string& what);
+[[nodiscard]] std::string canonical_object(std::string_view json, const std::string& what);
 
 /// The line `{"body":BODY,"hash":"HASH"}\n`.
-std::string record_line(std::string_view body);
+[[nodiscard]] std::string record_line(std::string_view body);
 
 /// The body of one record line, and its hash.
 struct RecordBody {
@@ -50,6 +50,6 @@ struct RecordBody {
 
 /// Opens a line without its end.
 /// Errors: FormatError kRecordSyntax, kRecordHash or kRecordForm, with the byte of the line.
-RecordBody open_record(std::string_view line, const std::string& path);
+[[nodiscard]] RecordBody open_record(std::string_view line, const std::string& path);
 
 }  // namespace rlreplay::format

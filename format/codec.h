@@ -7,7 +7,7 @@
 namespace rlreplay::format {
 
 /// Bytes that a compressed chunk of `bytes` bytes needs at most.
-size_t frame_bound(size_t bytes);
+[[nodiscard]] size_t frame_bound(size_t bytes);
 
 /// Turns chunks into zstd frames, each with its content size and a checksum. One a thread.
 class ChunkEncoder {
@@ -26,12 +26,12 @@ class ChunkEncoder {
 };
 
 /// The size that a frame announces for its chunk; 0 when it announces none.
-size_t announced_size(std::span<const std::byte> frame);
+[[nodiscard]] size_t announced_size(std::span<const std::byte> frame);
 
 /// Why a frame cannot be a chunk; kNone when it was decoded.
 enum class FrameFault { kNone, kNotOneFrame, kNoChecksum, kWrongSize, kDamaged };
 
-const char* to_string(FrameFault fault);
+[[nodiscard]] const char* to_string(FrameFault fault);
 
 /// Turns frames back into chunks. One a thread.
 class ChunkDecoder {

@@ -48,19 +48,19 @@ struct KnownDataset {
 };
 
 /// The whole table. A dataset may have a row for each kind of unit; NAME_present has none.
-std::span<const KnownDataset> known_datasets();
+[[nodiscard]] std::span<const KnownDataset> known_datasets();
 
 /// The row for a dataset of a unit, by the name below its group; null when the tables know none.
 [[nodiscard]] const KnownDataset* find_known(std::string_view kind, std::string_view name);
 
 /// The dataset that says where each sample's part of the axis `letter` begins; empty: none does.
-std::string offsets_for(std::string_view kind, char letter);
+[[nodiscard]] std::string offsets_for(std::string_view kind, char letter);
 
 /// How many dimensions a row's `shape` names.
-size_t dimensions_of(const KnownDataset& row);
+[[nodiscard]] size_t dimensions_of(const KnownDataset& row);
 
 /// What errors say of a dataset of another dtype, or of other dimensions, than its row.
-std::string other_dtype(DType found, std::string_view expected);
-std::string other_dimensions(const KnownDataset& row);
+[[nodiscard]] std::string other_dtype(DType found, std::string_view expected);
+[[nodiscard]] std::string other_dimensions(const KnownDataset& row);
 
 }  // namespace rlreplay::format

@@ -48,8 +48,8 @@ struct Dataset {
 
 /// A dataset that owns its values.
 template <class T>
-Dataset dataset_of(std::string path, DType dtype, std::vector<uint64_t> shape,
-                   std::vector<T> values) {
+[[nodiscard]] Dataset dataset_of(std::string path, DType dtype, std::vector<uint64_t> shape,
+                                 std::vector<T> values) {
   auto owner = std::make_shared<const std::vector<T>>(std::move(values));
   return {std::move(path), dtype, std::move(shape), std::as_bytes(std::span<const T>(*owner)),
           owner,           {},    std::nullopt,     {},
@@ -57,10 +57,10 @@ Dataset dataset_of(std::string path, DType dtype, std::vector<uint64_t> shape,
 }
 
 /// "16,64", as contents name numbers: part of what is hashed.
-std::string comma_list(std::span<const uint64_t> numbers);
+[[nodiscard]] std::string comma_list(std::span<const uint64_t> numbers);
 
 /// "[16, 64]", for people.
-std::string shape_text(std::span<const uint64_t> shape);
+[[nodiscard]] std::string shape_text(std::span<const uint64_t> shape);
 
 /// A dataset as a unit holds it.
 struct StoredDataset {
@@ -80,19 +80,19 @@ struct StoredDataset {
 
 /// The hash of a unit's content: paths, dtypes, shapes, attributes and hashes of its datasets, and
 /// nothing of how they are stored.
-Hash content_of(std::vector<StoredDataset> datasets);
+[[nodiscard]] Hash content_of(std::vector<StoredDataset> datasets);
 
 /// The number of elements, or nothing when the shape is outside 1 to 8 dimensions or overflows.
 [[nodiscard]] std::optional<uint64_t> elements_of(std::span<const uint64_t> shape);
 
 /// How HDF5 stores a dtype: integers, f32 and f64 as what they are, all else (bool, f16, bf16, f8)
 /// as unsigned integers of its bits.
-h5::Element element_of(DType dtype);
+[[nodiscard]] h5::Element element_of(DType dtype);
 
 /// Whether the path of a dataset follows the grammar: 2 to 4 names joined by slashes.
 [[nodiscard]] bool sound_dataset_path(std::string_view path);
 
 /// A name of any bytes as a link name: bytes outside [A-Za-z0-9._-] become %XX.
-std::string link_name(std::string_view name);
+[[nodiscard]] std::string link_name(std::string_view name);
 
 }  // namespace rlreplay::format

@@ -31,10 +31,11 @@ void check_values(const DumpReader& dump, const UnitReader& unit);
                                                 const std::string& path);
 
 /// The datasets of a unit's group, for GroupContent.
-std::vector<GroupDataset> datasets_of(const UnitReader& unit, std::string_view group);
+[[nodiscard]] std::vector<GroupDataset> datasets_of(const UnitReader& unit, std::string_view group);
 
 /// Counts what GroupContent holds of a unit's group; all three outlive it.
-GroupContent::Hold hold_for(const UnitReader& unit, std::string_view group, HeldBytes& held);
+[[nodiscard]] GroupContent::Hold hold_for(const UnitReader& unit, std::string_view group,
+                                          HeldBytes& held);
 
 /// What one unit says of a group, decoded; what is held of it is drawn on `held`.
 /// Errors: FormatError where it is not sound; kDataLimit.
@@ -64,7 +65,8 @@ class GroupParts {
 };
 
 /// Opens the units of a group when they are asked for, and closes some where many are open.
-GroupParts::Unit opened_units(const DumpReader& dump, std::vector<const UnitRecord*> units);
+[[nodiscard]] GroupParts::Unit opened_units(const DumpReader& dump,
+                                            std::vector<const UnitRecord*> units);
 
 /// The hash of each field of a group, over all units that hold it, decoded.
 [[nodiscard]] std::map<std::string, Hash> read_fields(const DumpReader& dump, std::string_view kind,
@@ -76,9 +78,11 @@ GroupParts::Unit opened_units(const DumpReader& dump, std::vector<const UnitReco
 
 /// The hash of each group, by kind and name: the recorded one where a single unit holds the group
 /// and says so, else computed, each unit being opened once.
-std::map<std::pair<std::string, std::string>, Hash> group_contents(const DumpReader& dump);
+[[nodiscard]] std::map<std::pair<std::string, std::string>, Hash> group_contents(
+    const DumpReader& dump);
 
 /// Kinds and names of all groups that are part of the content, sorted.
-std::vector<std::pair<std::string, std::string>> content_groups(const DumpReader& dump);
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> content_groups(
+    const DumpReader& dump);
 
 }  // namespace rlreplay::format

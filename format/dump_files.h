@@ -18,7 +18,7 @@ namespace rlreplay::format {
 [[nodiscard]] bool is_dump_file(std::string_view path);
 
 /// The paths of all journals, sorted by writer; of a dump of version 0.1 its one journal.
-std::vector<std::string> list_journals(const Folder& folder);
+[[nodiscard]] std::vector<std::string> list_journals(const Folder& folder);
 
 /// Whether there is a manifest or a journal in a folder, whatever they say.
 [[nodiscard]] bool looks_like_dump(const std::string& path);
@@ -38,8 +38,8 @@ std::vector<std::string> list_journals(const Folder& folder);
 [[nodiscard]] std::vector<Journal> read_heads(const Folder& folder);
 
 /// The units of all journals, and others, sorted by path. Errors: FormatError kDuplicate.
-std::vector<const UnitRecord*> sorted_units(std::span<const Journal> journals,
-                                            std::span<const UnitRecord> more = {});
+[[nodiscard]] std::vector<const UnitRecord*> sorted_units(std::span<const Journal> journals,
+                                                          std::span<const UnitRecord> more = {});
 
 /// Whether the folder is empty or holds only what a writer left that died before its first record
 /// was whole.
@@ -49,17 +49,18 @@ std::vector<const UnitRecord*> sorted_units(std::span<const Journal> journals,
 [[nodiscard]] bool begins_as_dump(const Folder& folder);
 
 /// Why no dump is begun in a folder that holds something: the error to throw.
-Error occupied_by_dump(const Folder& folder);
+[[nodiscard]] Error occupied_by_dump(const Folder& folder);
 
 /// The lock of the dump as a whole, of its folder of journals: whoever adds a journal, seals or
 /// removes the dump holds it meanwhile. Waits a while for another who has it. Empty where there is
 /// no such folder. Errors: kUsage where somebody keeps it; kEnvironment.
-Descriptor lock_dump(const Folder& folder);
+[[nodiscard]] Descriptor lock_dump(const Folder& folder);
 
 /// Opens a journal and takes its lock: it is held until the file is closed. `maker`: it is made
 /// where it is missing, and its name is durable.
 /// Errors: kUsage where another process has it; kEnvironment.
-Descriptor lock_journal(const Folder& folder, const std::string& path, System* maker = nullptr);
+[[nodiscard]] Descriptor lock_journal(const Folder& folder, const std::string& path,
+                                      System* maker = nullptr);
 
 /// The locks of a dump that nobody writes to.
 struct DumpLock {
@@ -68,7 +69,7 @@ struct DumpLock {
 };
 
 /// Takes all of them. Errors: kUsage where somebody writes to the dump, naming the writer.
-DumpLock lock_whole(const Folder& folder);
+[[nodiscard]] DumpLock lock_whole(const Folder& folder);
 
 /// Removes the mark of an unfinished dump from one that is sealed: its writer died in between.
 /// Errors: kUsage where another process has the lock.

@@ -21,7 +21,7 @@ namespace rlreplay::format {
 inline constexpr char kWriterDone[] = "the dump is sealed, or this writer of it has ended";
 
 /// The system calls that seal a dump.
-inline std::shared_ptr<System> sealing_system(const WriterOptions& options) {
+[[nodiscard]] inline std::shared_ptr<System> sealing_system(const WriterOptions& options) {
   return options.system ? options.system : std::make_shared<System>();
 }
 

@@ -45,7 +45,7 @@ class Faults {
 /// Runs `act` on a part of a file that begins at byte `begin`: a breach that it throws says where
 /// in the file it lies, at the beginning of the part where it knows no better.
 template <class Act>
-auto at_byte(uint64_t begin, Act&& act) {
+[[nodiscard]] auto at_byte(uint64_t begin, Act&& act) {
   try {
     return act();
   } catch (const FormatError& fault) {

@@ -112,7 +112,7 @@ class Folder {
 inline constexpr std::string_view kTemporarySuffix = ".tmp";
 
 /// The error of a system call that failed for `reason`.
-Error failed_call(const std::string& what, const std::string& where, int reason);
+[[nodiscard]] Error failed_call(const std::string& what, const std::string& where, int reason);
 
 /// Writes all bytes. Errors: kEnvironment; `where` names the file.
 void write_all(int file, std::span<const std::byte> bytes, System& system,

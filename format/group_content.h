@@ -110,16 +110,16 @@ class GroupContent {
 
 /// The hash of each field of a group, of the units that hold it in the order of their ranks;
 /// `source` reads what several of them hold parts of.
-std::map<std::string, Hash> field_hashes(std::span<const GroupItems> units,
-                                         const PartSource& source);
+[[nodiscard]] std::map<std::string, Hash> field_hashes(std::span<const GroupItems> units,
+                                                       const PartSource& source);
 
 /// The hash of a group.
-Hash hash_of_fields(const std::map<std::string, Hash>& fields);
+[[nodiscard]] Hash hash_of_fields(const std::map<std::string, Hash>& fields);
 
 /// The hash of each group of a unit that is to be stored; none for a unit of another kind, nor of a
 /// group of which it holds parts.
-std::map<std::string, Hash> group_contents(std::string_view kind,
-                                           std::span<const Dataset> datasets);
+[[nodiscard]] std::map<std::string, Hash> group_contents(std::string_view kind,
+                                                         std::span<const Dataset> datasets);
 
 /// Whether groups of a unit of this kind are part of a dump's content.
 [[nodiscard]] bool has_content(std::string_view kind);

@@ -19,7 +19,7 @@
 namespace rlreplay::format {
 
 template <class T>
-constexpr DType dtype_for() {
+[[nodiscard]] constexpr DType dtype_for() {
   if constexpr (std::is_same_v<T, float>) return DType::kF32;
   if constexpr (std::is_same_v<T, double>) return DType::kF64;
   if constexpr (std::is_same_v<T, int32_t>) return DType::kI32;
@@ -40,11 +40,15 @@ struct Extents {
 inline constexpr std::string_view kPresenceSuffix = "_present";
 /// The names of the datasets beside the column `name`: which samples have a value, where the values
 /// of each sample begin, and how many each token has.
-inline std::string presence_name(std::string_view name) {
+[[nodiscard]] inline std::string presence_name(std::string_view name) {
   return std::string(name) + std::string(kPresenceSuffix);
 }
-inline std::string offsets_name(std::string_view name) { return std::string(name) + "_offsets"; }
-inline std::string size_name(std::string_view name) { return std::string(name) + "_size"; }
+[[nodiscard]] inline std::string offsets_name(std::string_view name) {
+  return std::string(name) + "_offsets";
+}
+[[nodiscard]] inline std::string size_name(std::string_view name) {
+  return std::string(name) + "_size";
+}
 
 /// Errors: FormatError kMeaning unless the bytes of a mask are 0 or 1.
 void check_mask(std::span<const std::byte> mask, const std::string& unit, const std::string& path);

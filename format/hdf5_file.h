@@ -114,7 +114,7 @@ struct Contents {
 /// Looks at everything in a file and at no value, in time and memory bounded by the file's size.
 /// Errors: FormatError kSignature, kContainer or kObjectLimit; other rules that are broken are
 /// gathered in `faults`, and mean nothing more can be said of the contents than that.
-Contents contents_of(const CheckedImage& image, const Limits& limits, const std::string& where,
-                     Faults& faults);
+[[nodiscard]] Contents contents_of(const CheckedImage& image, const Limits& limits,
+                                   const std::string& where, Faults& faults);
 
 }  // namespace rlreplay::format::h5

@@ -58,7 +58,7 @@ class Id {
 
 /// A name for a file in memory. libhdf5 takes two open files of one name for the same file, so each
 /// has the address of what owns it.
-inline std::string name_of(const void* owner) {
+[[nodiscard]] inline std::string name_of(const void* owner) {
   return "memory-" + std::to_string(reinterpret_cast<uintptr_t>(owner));
 }
 

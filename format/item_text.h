@@ -17,23 +17,24 @@
 namespace rlreplay::format {
 
 /// "TYPE HASH" of elements; `known` is their hash where the caller has it.
-std::string elements_text(DType dtype, std::span<const std::byte> bytes,
-                          const std::optional<Hash>& known);
+[[nodiscard]] std::string elements_text(DType dtype, std::span<const std::byte> bytes,
+                                        const std::optional<Hash>& known);
 
 /// Hands out the elements, a piece of whole ones after the other; each call is all of them again.
 using ElementPieces =
     std::function<void(const std::function<void(std::span<const std::byte> piece)>& use)>;
 
 /// The same of elements that are not held at once; `known` is their hash.
-std::string elements_text(DType dtype, const ElementPieces& pieces, const Hash& known);
+[[nodiscard]] std::string elements_text(DType dtype, const ElementPieces& pieces,
+                                        const Hash& known);
 
 /// " NAME=VALUE" for each attribute that is part of the content.
-std::string attributes_text(const h5::Attributes& attributes);
+[[nodiscard]] std::string attributes_text(const h5::Attributes& attributes);
 
 /// The hash of the line "KEY TEXT", where `text` ends with a line feed.
-Hash hash_of_item(std::string_view key, const std::string& text);
+[[nodiscard]] Hash hash_of_item(std::string_view key, const std::string& text);
 
 /// The lines of a text, of which the last has no line feed; of none one that is empty.
-std::vector<std::string> lines_of(const std::string& text);
+[[nodiscard]] std::vector<std::string> lines_of(const std::string& text);
 
 }  // namespace rlreplay::format

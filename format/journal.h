@@ -20,7 +20,7 @@ inline constexpr char kOldJournalName[] = "journal.jsonl";
 inline constexpr uint64_t kMaxJournalBytes = uint64_t{1} << 30;
 
 /// The path of a writer's journal; of no name that of version 0.1.
-std::string journal_path(std::string_view writer);
+[[nodiscard]] std::string journal_path(std::string_view writer);
 /// The writer whose journal has this path; nothing where it is no journal's.
 [[nodiscard]] std::optional<std::string> writer_of(std::string_view path);
 
@@ -52,11 +52,11 @@ struct Journal {
 [[nodiscard]] Journal read_head(const OpenFile& file);
 
 /// How many lines end behind byte `from` of a file.
-uint64_t count_lines(const OpenFile& file, uint64_t from);
+[[nodiscard]] uint64_t count_lines(const OpenFile& file, uint64_t from);
 
 /// A journal of these units.
-std::string journal_text(const std::string& writer, const std::string& meta,
-                         std::span<const UnitRecord> units);
+[[nodiscard]] std::string journal_text(const std::string& writer, const std::string& meta,
+                                       std::span<const UnitRecord> units);
 
 /// Appends lines; each is durable when the call returns.
 class JournalWriter {
@@ -92,6 +92,6 @@ class JournalWriter {
 };
 
 /// Hashes the first `size` bytes of a file.
-Hasher hash_file(int file, uint64_t size, const std::string& where);
+[[nodiscard]] Hasher hash_file(int file, uint64_t size, const std::string& where);
 
 }  // namespace rlreplay::format

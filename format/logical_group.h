@@ -69,7 +69,8 @@ class LogicalGroup {
 };
 
 /// The tensors of a group in all units of its kind that hold it.
-LogicalGroup logical_group(const DumpReader& dump, std::string_view kind, const std::string& group);
+[[nodiscard]] LogicalGroup logical_group(const DumpReader& dump, std::string_view kind,
+                                         const std::string& group);
 
 /// Groups by kind and name.
 using GroupNames = std::set<std::pair<std::string, std::string>>;

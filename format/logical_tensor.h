@@ -59,7 +59,7 @@ class LogicalTensor {
 };
 
 /// "[3, 5]": where an element stands.
-std::string place_text(uint64_t element, std::span<const uint64_t> shape);
+[[nodiscard]] std::string place_text(uint64_t element, std::span<const uint64_t> shape);
 
 /// The type that holds both's elements exactly: their own where they are the same, f64 for f32 and
 /// f64, else nothing.

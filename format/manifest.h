@@ -63,7 +63,7 @@ struct Manifest {
 };
 
 /// The manifest as a file holds it: one record, a line of JSON with its hash.
-std::string manifest_text(const Manifest& manifest);
+[[nodiscard]] std::string manifest_text(const Manifest& manifest);
 
 /// Errors: FormatError, from kRecordSyntax to kSchema.
 [[nodiscard]] Manifest parse_manifest(std::span<const std::byte> bytes);

@@ -7,7 +7,7 @@
 namespace rlreplay::format {
 
 /// The error of a caller that asked for what makes no sense.
-inline Error misuse(const std::string& message, const std::string& where) {
+[[nodiscard]] inline Error misuse(const std::string& message, const std::string& where) {
   return {ErrorCode::kUsage, message, where};
 }
 

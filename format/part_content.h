@@ -40,6 +40,7 @@ struct PartSource {
 
 /// The items of one field: of a value that is there whole and nowhere said differently one as if it
 /// had never been cut, of others one a part.
-std::vector<Hash> part_items(std::span<const UnitPart> parts, const PartSource& source);
+[[nodiscard]] std::vector<Hash> part_items(std::span<const UnitPart> parts,
+                                           const PartSource& source);
 
 }  // namespace rlreplay::format

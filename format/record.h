@@ -19,24 +19,24 @@ void put_header(JsonObject& object);
 
 /// What a line of a journal says of a unit. Members without content (`group_contents`, `counts`)
 /// are left out.
-std::string unit_json(const UnitRecord& unit);
+[[nodiscard]] std::string unit_json(const UnitRecord& unit);
 
 /// Errors: FormatError kSchema or kUnitPath.
-UnitRecord unit_from_json(const JsonValue& value, const std::string& path);
+[[nodiscard]] UnitRecord unit_from_json(const JsonValue& value, const std::string& path);
 
 /// The `meta` of a dump, checked: `ranks`, the number of ranks that write train units, must be
 /// there; everything else is the writer's.
-std::string meta_from_json(const JsonValue& value, const std::string& path);
+[[nodiscard]] std::string meta_from_json(const JsonValue& value, const std::string& path);
 
 /// Number of ranks in a checked `meta`.
-int64_t ranks_of(const std::string& meta);
+[[nodiscard]] int64_t ranks_of(const std::string& meta);
 
 /// Errors: FormatError kSchema.
-Hash hash_from_json(const JsonValue& value, const std::string& path);
+[[nodiscard]] Hash hash_from_json(const JsonValue& value, const std::string& path);
 
 /// Runs `read` and turns what the JSON reader says of keys and values into kSchema.
 template <class Read>
-auto schema_of(const std::string& path, Read&& read) {
+[[nodiscard]] auto schema_of(const std::string& path, Read&& read) {
   try {
     return read();
   } catch (const FormatError&) {

@@ -21,7 +21,7 @@ inline constexpr std::array kFinishes = {Finish::kStop, Finish::kLength, Finish:
                                          Finish::kFailed, Finish::kUnknown};
 
 /// "stop"; "unknown" for a code that has no name.
-std::string_view to_string(Finish finish);
+[[nodiscard]] std::string_view to_string(Finish finish);
 
 /// The versions of the weights that wrote a response, in their order.
 struct Versions {
@@ -123,7 +123,8 @@ void for_each_rollout_column(Use use) {
 
 /// The datasets of a rollout unit's group (`3`). They share `data`.
 /// Errors: kUsage where lengths do not agree or ids do not ascend.
-std::vector<Dataset> to_datasets(std::shared_ptr<const RolloutData> data, const std::string& group);
+[[nodiscard]] std::vector<Dataset> to_datasets(std::shared_ptr<const RolloutData> data,
+                                               const std::string& group);
 
 /// Reads one group of a rollout unit; `held` counts it where others are held with it.
 /// Errors: FormatError, kMeaning where the datasets do not agree with one another.

@@ -12,7 +12,8 @@ namespace rlreplay::format {
 /// not record its samples lack; lengths of prompts, starts of versions and experts, which have no
 /// word for that, all parts must have or none. `where` names the rollout in errors.
 /// Errors: FormatError kMeaning, also where two parts hold one sample.
-RolloutData join_rollout(std::span<const RolloutData> parts, const std::string& where);
+[[nodiscard]] RolloutData join_rollout(std::span<const RolloutData> parts,
+                                       const std::string& where);
 
 /// Checks that no sample stands in two units of a rollout, for whoever takes them one by one.
 /// Errors: FormatError kMeaning, those of GroupReader.

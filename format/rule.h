@@ -61,11 +61,11 @@ enum class Rule {
   kUnlisted,     // a file that no record names
 };
 
-std::string_view to_string(Rule rule);
+[[nodiscard]] std::string_view to_string(Rule rule);
 
 /// kUnsupported for versions and features, kLimit for what the reader may not take, kIncomplete for
 /// what is absent, else kCorrupt.
-ErrorCode code_of(Rule rule);
+[[nodiscard]] ErrorCode code_of(Rule rule);
 
 /// What is wrong, and where: a path below the dump, a dataset where one is concerned, and the byte
 /// of the file at which what breaks the rule begins, where there is one such place.

@@ -104,7 +104,8 @@ void for_each_train_column(Use use) {
 
 /// The datasets of a train unit's group (`3-0`). They share `data`.
 /// Errors: kUsage where lengths do not agree.
-std::vector<Dataset> to_datasets(std::shared_ptr<const TrainData> data, const std::string& group);
+[[nodiscard]] std::vector<Dataset> to_datasets(std::shared_ptr<const TrainData> data,
+                                               const std::string& group);
 
 /// Reads one group of a train unit; `held` counts it where others are held with it.
 /// Errors: FormatError, kMeaning where the datasets do not agree with one another.

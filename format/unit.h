@@ -50,17 +50,17 @@ struct EncodedUnit {
 [[nodiscard]] bool sound_unit_path(std::string_view path);
 
 /// The version that is written: `1.0`.
-std::string this_version();
+[[nodiscard]] std::string this_version();
 
 /// Whether a version that a unit names can be read.
 [[nodiscard]] bool sound_version(std::string_view version);
 
 /// The first name of a unit's path.
-std::string_view kind_of(std::string_view unit_path);
+[[nodiscard]] std::string_view kind_of(std::string_view unit_path);
 
 /// The rank of `.../rank<r>.h5` and of its parts, `.../rank<r>-part<n>.h5`, r and n in decimal
 /// digits as they are printed; of any other path 0.
-int64_t rank_of(std::string_view unit_path);
+[[nodiscard]] int64_t rank_of(std::string_view unit_path);
 
 /// Whether a unit is such a part: what a rank says is there once `rank<r>.h5` is.
 [[nodiscard]] bool is_part(std::string_view unit_path);

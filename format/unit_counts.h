@@ -23,18 +23,18 @@ using CountedTables = std::map<std::string, CountedTable, std::less<>>;  // by n
 [[nodiscard]] bool is_counted(std::string_view name);
 
 /// How many elements are no finite numbers: of floats of 2, 4 and 8 bytes, else 0.
-uint64_t count_nonfinite(DType dtype, std::span<const std::byte> bytes);
+[[nodiscard]] uint64_t count_nonfinite(DType dtype, std::span<const std::byte> bytes);
 
 /// Whether non-finite elements of a dataset count: those of events are of their own.
 [[nodiscard]] bool counts_nonfinite(std::string_view name);
 
 /// What SPEC.md section 2 counts of a group, as canonical JSON. `names`: of all of its datasets;
 /// `tables`: those of them that `is_counted`. What is not sound counts as absent.
-std::string counts_json(std::string_view kind, std::span<const std::string> names,
-                        const CountedTables& tables, uint64_t nonfinite);
+[[nodiscard]] std::string counts_json(std::string_view kind, std::span<const std::string> names,
+                                      const CountedTables& tables, uint64_t nonfinite);
 
 /// The counts of each group of a unit that is written, by the group's name.
-std::map<std::string, std::string> unit_counts(std::string_view kind,
-                                               std::span<const Dataset> datasets);
+[[nodiscard]] std::map<std::string, std::string> unit_counts(std::string_view kind,
+                                                             std::span<const Dataset> datasets);
 
 }  // namespace rlreplay::format

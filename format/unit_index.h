@@ -27,7 +27,7 @@ inline constexpr uint64_t kMaxIndexBytes = uint64_t{4} << 30;
 inline constexpr size_t kMaxUnits = 1'000'000;
 
 /// The bytes that a unit takes in the index.
-uint64_t index_bytes(const UnitRecord& unit);
+[[nodiscard]] uint64_t index_bytes(const UnitRecord& unit);
 
 /// What an index says of a group of a unit; its texts lie in the index.
 struct IndexedGroup {

@@ -31,7 +31,7 @@ struct IndexHeader {
 /// The high half first, as it is printed.
 using StoredHash = std::array<uint8_t, 16>;
 
-inline StoredHash stored_hash(const Hash& hash) {
+[[nodiscard]] inline StoredHash stored_hash(const Hash& hash) {
   StoredHash out;
   for (size_t i = 0; i < 8; ++i) {
     out[i] = static_cast<uint8_t>(hash.high >> (56 - 8 * i));
@@ -40,7 +40,7 @@ inline StoredHash stored_hash(const Hash& hash) {
   return out;
 }
 
-inline Hash from_stored(const StoredHash& bytes) {
+[[nodiscard]] inline Hash from_stored(const StoredHash& bytes) {
   Hash hash;
   for (size_t i = 0; i < 8; ++i) {
     hash.high = hash.high << 8 | bytes[i];
@@ -72,7 +72,7 @@ inline constexpr uint64_t kHeaderBytes = 64, kUnitBytes = 72, kGroupBytes = 56, 
 static_assert(sizeof(IndexHeader) == kHeaderBytes);
 
 /// The error of an index that breaks its form at byte `at`.
-inline FormatError malformed_index(const std::string& what, uint64_t at) {
+[[nodiscard]] inline FormatError malformed_index(const std::string& what, uint64_t at) {
   return {Rule::kIndexForm, what, kIndexName, {}, at};
 }
 

@@ -47,6 +47,6 @@ class UnitWriter {
 };
 
 /// The content hash of a unit of these datasets, which is the same however they are packed.
-Hash content_of(std::span<const Dataset> datasets);
+[[nodiscard]] Hash content_of(std::span<const Dataset> datasets);
 
 }  // namespace rlreplay::format

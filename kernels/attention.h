@@ -14,7 +14,7 @@ inline constexpr int64_t kQueryBlock = 64;  // queries of one chain of dK and dV
 inline constexpr int64_t kMaxHeadSize = 256;  // one fma chain
 
 /// fl(1 / sqrt(D)) = div(1, sqrt(D)), the factor of every score.
-float attention_scale(int64_t head_size);
+[[nodiscard]] float attention_scale(int64_t head_size);
 
 /// Consecutive queries of one sample against its keys. Query row `queries.begin + i` stands at
 /// position `position + i` of the sample and sees the keys 0 .. position + i.

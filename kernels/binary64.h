@@ -6,21 +6,21 @@
 namespace rlreplay::kernels::binary64 {
 
 /// 0 below -708 (no subnormals), infinity above 709.78.
-double exp(double x);
+[[nodiscard]] double exp(double x);
 
 /// exp(x) - 1 and exp(x) - 1 - x, with all their digits near 0.
-double expm1(double x);
-double k3(double x);
+[[nodiscard]] double expm1(double x);
+[[nodiscard]] double k3(double x);
 
 /// x positive, normal and finite.
-double log(double x);
+[[nodiscard]] double log(double x);
 
 /// |x| <= 1.6e6.
 /// Errors: kUnsupported for larger arguments, whose reduction would lose bits.
-double sin(double x);
-double cos(double x);
+[[nodiscard]] double sin(double x);
+[[nodiscard]] double cos(double x);
 
 /// base^exponent = exp(exponent log base), base positive.
-double pow(double base, double exponent);
+[[nodiscard]] double pow(double base, double exponent);
 
 }  // namespace rlreplay::kernels::binary64

@@ -39,13 +39,13 @@ struct DrawTokens {
 };
 
 /// The noise of ids 4 i to 4 i + 3 is the four words of philox(noise_counter(..., i), seed).
-inline Words4 noise_counter(const Draw& draw, uint8_t stream, uint32_t i) {
+[[nodiscard]] inline Words4 noise_counter(const Draw& draw, uint8_t stream, uint32_t i) {
   return {{i, draw.position, static_cast<uint32_t>(draw.sample),
            static_cast<uint32_t>(draw.sample >> 32) | static_cast<uint32_t>(stream) << 24}};
 }
 
 /// floor(p 2^32), the mass of an id in top-p. p is a probability; anything else has none.
-inline uint64_t integer_mass(float p) {
+[[nodiscard]] inline uint64_t integer_mass(float p) {
   const float scaled = p * 0x1p32f;
   return scaled >= 1 && scaled < 0x1p63f ? static_cast<uint64_t>(scaled) : 0;
 }
@@ -58,6 +58,8 @@ inline uint64_t integer_mass(float p) {
 }
 
 /// floor(top_p 2^24).
-inline uint64_t top_p_units(double top_p) { return static_cast<uint64_t>(top_p * 0x1p24); }
+[[nodiscard]] inline uint64_t top_p_units(double top_p) {
+  return static_cast<uint64_t>(top_p * 0x1p24);
+}
 
 }  // namespace rlreplay::kernels

@@ -16,7 +16,7 @@ inline constexpr Function kFunctions[] = {
     Function::kSigmoid, Function::kSilu, Function::kTanh,  Function::kRsqrt,
 };
 
-constexpr std::string_view to_string(Function function) {
+[[nodiscard]] constexpr std::string_view to_string(Function function) {
   constexpr std::string_view kNames[] = {"exp",     "log",  "expm1", "k3",
                                          "sigmoid", "silu", "tanh",  "rsqrt"};
   return kNames[static_cast<int>(function)];
@@ -30,9 +30,9 @@ struct FunctionSet {
 };
 
 /// One element after the other: what every SIMD target is compared with.
-FunctionSet scalar_functions();
+[[nodiscard]] FunctionSet scalar_functions();
 
 /// One set for each SIMD target of this processor, fastest first.
-const std::vector<FunctionSet>& simd_functions();
+[[nodiscard]] const std::vector<FunctionSet>& simd_functions();
 
 }  // namespace rlreplay::kernels

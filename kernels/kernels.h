@@ -84,13 +84,13 @@ struct KernelSet {
 };
 
 /// Plain loops, obviously the contract; also what runs on a processor without fused multiply-add.
-const KernelSet& reference_kernels();
+[[nodiscard]] const KernelSet& reference_kernels();
 
 /// The SIMD kernel sets that this processor can run, fastest first; empty where it has no target
 /// with a fused multiply-add.
-const std::vector<KernelSet>& cpu_kernel_sets();
+[[nodiscard]] const std::vector<KernelSet>& cpu_kernel_sets();
 
 /// The fastest set of this processor: the first of cpu_kernel_sets(), else the reference.
-const KernelSet& cpu_kernels();
+[[nodiscard]] const KernelSet& cpu_kernels();
 
 }  // namespace rlreplay::kernels

@@ -39,7 +39,7 @@ struct PackedShape {
   int64_t k = 0;
   int64_t n = 0;
 };
-PackedShape packed_shape(const PackWeight& op);
+[[nodiscard]] PackedShape packed_shape(const PackWeight& op);
 
 /// y = x w (+ bias) (+ residual), w as packed.
 /// Shapes: x [M, K], w [K, N], y [M, N], bias [N] or null, residual [M, N] or no data (may be y).

@@ -20,10 +20,10 @@ struct SumSquares {
 
 /// sqrt(sum) 2^-scale in binary64: carries propagated, one rounding to binary64 (ties to even),
 /// then a correctly rounded root and an exact power of two.
-double norm(const SquareSum& sum, int scale);
+[[nodiscard]] double norm(const SquareSum& sum, int scale);
 
 /// min(1, div(max_norm, fl(norm) + eps)) in binary32, with the norm rounded to it once.
-float clip_scale(double norm, float max_norm, float eps);
+[[nodiscard]] float clip_scale(double norm, float max_norm, float eps);
 
 /// grad[i] = fl(sum[i]) 2^-scale: one rounding to nearest even.
 /// Shapes: equal. scale <= 126, so that no result is subnormal.
@@ -58,7 +58,7 @@ struct AdamWStep {
 
 /// Order: beta^t is the product ((beta beta) beta) ... of t factors in binary64.
 /// Errors: kUsage unless step >= 1 (the first update is step 1) and 0 <= beta < 1.
-AdamWStep adamw_step(const AdamWOptions& options, int64_t step);
+[[nodiscard]] AdamWStep adamw_step(const AdamWOptions& options, int64_t step);
 
 /// One AdamW update with bias correction and decoupled decay, eps outside of the root, in place.
 /// Shapes: all equal.

@@ -16,11 +16,11 @@ inline constexpr int64_t kRowBlock = 1024;   // elements of one block of `row`
 inline constexpr int64_t kAxisSegments = 8;  // T of the intermediate axis and of the vocabulary
 
 /// Borders of segment i of T over n elements: [floor(i n / T), floor((i + 1) n / T)).
-Range segment(int64_t n, int64_t segments, int64_t i);
+[[nodiscard]] Range segment(int64_t n, int64_t segments, int64_t i);
 
 /// How many segments an attention axis has: the largest power of two that divides the number of
 /// query heads and is not above kAxisSegments.
-int64_t attention_segments(int64_t query_heads);
+[[nodiscard]] int64_t attention_segments(int64_t query_heads);
 
 /// How the inner axis of a product is summed: `dot(K, T)`. A segment is a list of ranges of k;
 /// each range is cut into leaves of kDotLeaf, each leaf is one fma chain from +0 over ascending k,
@@ -35,12 +35,12 @@ struct DotOrder {
 };
 
 /// dot(k, T): one range a segment.
-DotOrder dot_order(int64_t k, int64_t segments);
+[[nodiscard]] DotOrder dot_order(int64_t k, int64_t segments);
 
 /// The inner axis of the dx of fused products: several axes stacked (q, k, v; gate, up). Segment s
 /// is the leaf list of the ranges that the axes assign to it, in the order of the axes.
 /// axes[a][s] is the range of stacked k that axis a gives to segment s.
-DotOrder fused_dot_order(std::span<const std::vector<Range>> axes);
+[[nodiscard]] DotOrder fused_dot_order(std::span<const std::vector<Range>> axes);
 
 /// The leaves of one sample of `length` tokens whose rows start at `first_row`: rows
 /// [first_row + j chunk, first_row + (j + 1) chunk), the last one shorter.

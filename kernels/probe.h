@@ -20,7 +20,7 @@ struct ProbeDigests {
 };
 
 /// Runs the probe on the calling thread, whatever comes of it.
-ProbeDigests probe_arithmetic();
+[[nodiscard]] ProbeDigests probe_arithmetic();
 
 /// The digests of every machine, compiler and thread that keeps the contract.
 inline constexpr ProbeDigests kProbeDigests = {0xec98a8111128b0e2, 0xc300906d8d25830c,

@@ -21,8 +21,8 @@ enum class Rope { kHf, kExact };
 /// kLlama3 the low ones alone, with a smooth passage.
 enum class RopeScaling { kNone, kLinear, kLlama3 };
 
-std::string_view to_string(Rope rope);
-std::string_view to_string(RopeScaling scaling);
+[[nodiscard]] std::string_view to_string(Rope rope);
+[[nodiscard]] std::string_view to_string(RopeScaling scaling);
 
 /// What a checkpoint's configuration says. head_size: rotated elements of a head, even.
 struct RopeConfig {
@@ -38,7 +38,7 @@ struct RopeConfig {
 
 /// Inverse frequency of pair i < head_size / 2, in radians a position.
 /// Errors: kUnsupported for values that no checkpoint has (odd head size, theta not above 0, ...).
-double inverse_frequency(const RopeConfig& config, int64_t i);
+[[nodiscard]] double inverse_frequency(const RopeConfig& config, int64_t i);
 
 /// The cosines and sines of all positions from 0 on. Shapes: cos, sin [positions, head_size / 2].
 class RotaryTable {

@@ -54,7 +54,7 @@ struct TokenSum {
 };
 
 /// 62 - scale - ceil(log2 contributions): |a| must be below 2^limit_exponent.
-int limit_exponent(int scale, int64_t contributions);
+[[nodiscard]] int limit_exponent(int scale, int64_t contributions);
 
 /// The rule of TokenSum on one contribution; host and device.
 struct TokenRounding {
@@ -69,7 +69,7 @@ struct TokenRounding {
 };
 
 /// The rule of one sum, by its scale and its number of contributions.
-TokenRounding token_rounding(const TokenSum& sum);
+[[nodiscard]] TokenRounding token_rounding(const TokenSum& sum);
 
 /// a + b modulo 2^64.
 RLREPLAY_INLINE int64_t add_wrapping(int64_t a, int64_t b) {
@@ -91,6 +91,6 @@ inline void contribute(const TokenRounding& rounding, float a, const TokenSum& t
 /// 0 counts as 1.
 /// Units: weight is the total loss weight in binary64 (docs/numerics.md section 2).
 /// Errors: kUsage unless it is finite and not negative.
-int token_scale(double weight);
+[[nodiscard]] int token_scale(double weight);
 
 }  // namespace rlreplay::kernels

@@ -6,7 +6,7 @@
 namespace rlreplay::kernels {
 
 /// Pieces of d that cover n.
-constexpr int64_t ceil_div(int64_t n, int64_t d) { return (n + d - 1) / d; }
+[[nodiscard]] constexpr int64_t ceil_div(int64_t n, int64_t d) { return (n + d - 1) / d; }
 
 /// Half-open range of indices.
 struct Range {

@@ -14,18 +14,19 @@ struct rlreplay_unit;
 void rlreplay_free(char* error);
 
 /// Checks manifest and journal; no unit is touched yet.
-rlreplay_dump* rlreplay_open(const char* path, char** error);
+[[nodiscard]] rlreplay_dump* rlreplay_open(const char* path, char** error);
 void rlreplay_close(rlreplay_dump* dump);
 
 /// What manifest or journal say, as a JSON object.
-const char* rlreplay_dump_text(const rlreplay_dump* dump);
+[[nodiscard]] const char* rlreplay_dump_text(const rlreplay_dump* dump);
 
 /// Checks a unit's bytes, form and meaning. Must be closed before its dump.
-rlreplay_unit* rlreplay_open_unit(const rlreplay_dump* dump, const char* path, char** error);
+[[nodiscard]] rlreplay_unit* rlreplay_open_unit(const rlreplay_dump* dump, const char* path,
+                                                char** error);
 void rlreplay_close_unit(rlreplay_unit* unit);
 
 /// The datasets of a unit, as a JSON list of objects.
-const char* rlreplay_unit_text(const rlreplay_unit* unit);
+[[nodiscard]] const char* rlreplay_unit_text(const rlreplay_unit* unit);
 
 /// Decodes a whole dataset into `out`, of exactly `bytes` bytes, and checks its hash.
 [[nodiscard]] bool rlreplay_read(const rlreplay_unit* unit, const char* dataset, void* out,

@@ -18,17 +18,17 @@ static_assert(std::endian::native == std::endian::little);
 using Bytes = std::span<const uint8_t>;
 
 /// Views bytes as characters, or characters as bytes: nothing is copied or checked.
-inline std::string_view as_text(Bytes bytes) {
+[[nodiscard]] inline std::string_view as_text(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-inline Bytes as_bytes(std::string_view text) {
+[[nodiscard]] inline Bytes as_bytes(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
 /// The range [offset, offset + size) of `bytes`.
 /// Errors: kCorrupt, naming `what`, where the range leaves the bytes.
-inline Bytes slice(Bytes bytes, uint64_t offset, uint64_t size, const char* what) {
+[[nodiscard]] inline Bytes slice(Bytes bytes, uint64_t offset, uint64_t size, const char* what) {
   if (offset > bytes.size() || size > bytes.size() - offset) {
     throw Error(ErrorCode::kCorrupt,
                 std::string(what) + " reaches past the end (" + std::to_string(size) +
@@ -41,7 +41,7 @@ inline Bytes slice(Bytes bytes, uint64_t offset, uint64_t size, const char* what
 
 /// A little-endian number at `offset`. Errors: as slice.
 template <class T>
-T get(Bytes bytes, uint64_t offset, const char* what) {
+[[nodiscard]] T get(Bytes bytes, uint64_t offset, const char* what) {
   return load_as<T>(slice(bytes, offset, sizeof(T), what).data());
 }
 

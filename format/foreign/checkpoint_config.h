@@ -16,7 +16,7 @@ namespace rlreplay::foreign {
 
 /// The text of a config.json, and back. `where` names it in errors.
 /// Errors: as read_model_config.
-std::string config_json(const ModelConfig& config);
+[[nodiscard]] std::string config_json(const ModelConfig& config);
 [[nodiscard]] ModelConfig parse_model_config(std::string_view text, const std::string& where);
 
 /// A tensor that a checkpoint of this configuration must hold.
@@ -27,6 +27,6 @@ struct ExpectedTensor {
 
 /// All tensors of a model, by their names on disk: embedding, layers, final norm, and the head
 /// where it is not tied.
-std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config);
+[[nodiscard]] std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config);
 
 }  // namespace rlreplay::foreign

@@ -21,7 +21,8 @@ struct ResponseRange {
 /// Shapes: `total` tokens, of which the last `response` are the response; `padded` is the length
 /// that is cut: `total`, or the row length of a padded layout.
 /// Source: Megatron-LM, get_batch_on_this_cp_rank (megatron/training/utils.py).
-std::array<ResponseRange, 2> response_slices(int64_t total, int64_t response, int64_t padded,
-                                             int64_t cp_size, int64_t cp_rank);
+[[nodiscard]] std::array<ResponseRange, 2> response_slices(int64_t total, int64_t response,
+                                                           int64_t padded, int64_t cp_size,
+                                                           int64_t cp_rank);
 
 }  // namespace rlreplay::foreign

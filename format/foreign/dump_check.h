@@ -13,7 +13,7 @@ namespace rlreplay::foreign {
 inline constexpr double kMostLogProb = 0x1p-6;
 
 /// A rollout's number that none can have, in words.
-inline std::string negative_rollout(int64_t id) {
+[[nodiscard]] inline std::string negative_rollout(int64_t id) {
   return "rollout_id is " + std::to_string(id) + ", expected a number from 0: rollouts are counted";
 }
 

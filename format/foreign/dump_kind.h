@@ -17,7 +17,7 @@ enum class DumpKind {
 };
 
 /// The kind of the dump at `root`, by the keys of its dict. Its values are not checked.
-DumpKind dump_kind(const Tree& tree, Value root);
+[[nodiscard]] DumpKind dump_kind(const Tree& tree, Value root);
 
 /// What is wrong with the version that a dump says it has; nothing where this program reads it.
 [[nodiscard]] std::optional<std::string> unknown_version(const Tree& tree, Value root);

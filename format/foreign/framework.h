@@ -21,7 +21,7 @@ inline constexpr auto kFrameworks = std::span(kFrameworkNames).first<3>();
 /// The names of those frameworks whose launchers (--wrap) and formulas (--dialect) are known.
 inline constexpr auto kDialects = kFrameworks.first<2>();
 
-constexpr std::string_view to_string(Framework framework) {
+[[nodiscard]] constexpr std::string_view to_string(Framework framework) {
   return kFrameworkNames[static_cast<size_t>(framework)];
 }
 
@@ -33,6 +33,6 @@ struct DumpIdentity {
 };
 
 /// Judges the object at `root`. Of DumpKind::kNone the framework is kUnknown and `layout` empty.
-DumpIdentity identify_dump(const Tree& tree, Value root);
+[[nodiscard]] DumpIdentity identify_dump(const Tree& tree, Value root);
 
 }  // namespace rlreplay::foreign

@@ -6,10 +6,12 @@
 namespace rlreplay::foreign {
 
 /// A bfloat16 widened to binary32; exact, NaN payloads included.
-inline float bfloat16_to_float(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+[[nodiscard]] inline float bfloat16_to_float(uint16_t bits) {
+  return std::bit_cast<float>(uint32_t{bits} << 16);
+}
 
 /// An IEEE binary16 widened to binary32; exact, NaN payloads included.
-inline float float16_to_float(uint16_t bits) {
+[[nodiscard]] inline float float16_to_float(uint16_t bits) {
   const uint32_t sign = uint32_t{bits} >> 15 << 31;
   const uint32_t exponent = bits >> 10 & 0x1F;
   const uint32_t fraction = bits & 0x3FF;

@@ -79,6 +79,6 @@ enum Opcode : uint8_t {
 };
 
 /// Python's name of an opcode, empty for an unknown one.
-std::string opcode_name(uint8_t opcode);
+[[nodiscard]] std::string opcode_name(uint8_t opcode);
 
 }  // namespace rlreplay::foreign

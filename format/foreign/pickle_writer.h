@@ -12,7 +12,7 @@
 namespace rlreplay::foreign {
 
 /// A part of a tree, as a key: values that share their content have the same one.
-uint64_t part_key(Value value);
+[[nodiscard]] uint64_t part_key(Value value);
 
 /// Parts that a pickle leaves out: each is replaced by a persistent id that names where its content
 /// lies ("tokens/12"). Lists of numbers, texts and tensors can be replaced.

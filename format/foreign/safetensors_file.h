@@ -22,7 +22,7 @@ struct StoredTensor {
 };
 
 /// The shape in brackets for messages: "[640, 192]".
-std::string shape_text(const std::vector<int64_t>& shape);
+[[nodiscard]] std::string shape_text(const std::vector<int64_t>& shape);
 
 /// A safetensors file, mapped and checked as hostile input: the header is at most 100 MB of JSON
 /// without repeated keys, and the tensors fill the rest of the file without overlap or hole, each

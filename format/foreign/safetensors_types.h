@@ -11,6 +11,6 @@ namespace rlreplay::foreign {
 [[nodiscard]] std::optional<DType> safetensors_dtype(std::string_view name);
 
 /// The name of safetensors for an element type.
-std::string_view safetensors_name(DType dtype);
+[[nodiscard]] std::string_view safetensors_name(DType dtype);
 
 }  // namespace rlreplay::foreign

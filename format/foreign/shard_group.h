@@ -23,11 +23,11 @@ struct ShardGroup {
 /// The files of a rollout by the samples that they hold, each group's in the order in which its
 /// copies count: a pipeline's last stage first, then by rank.
 /// Errors: kIncomplete where a rank's file is missing, kCorrupt where the files do not fit.
-std::vector<ShardGroup> group_shards(const std::vector<TrainShard>& shards);
+[[nodiscard]] std::vector<ShardGroup> group_shards(const std::vector<TrainShard>& shards);
 
 /// The elements of a sample's response that a rank of context parallelism holds. Errors: kCorrupt.
-std::array<ResponseRange, 2> slices(const TrainShard& shard, size_t row, int64_t cp_size,
-                                    int64_t cp_rank);
+[[nodiscard]] std::array<ResponseRange, 2> slices(const TrainShard& shard, size_t row,
+                                                  int64_t cp_size, int64_t cp_rank);
 
 /// Finds how the responses of a group are cut: by what its files say, else by the lengths of their
 /// columns. Errors: kCorrupt for a column of another length than its slice, kIncomplete.
@@ -41,6 +41,6 @@ void find_cut(ShardGroup& group);
 [[nodiscard]] bool fills(const TrainShard& shard, std::string_view column);
 
 /// "ranks 0, 2".
-std::string ranks_text(const std::vector<const TrainShard*>& shards);
+[[nodiscard]] std::string ranks_text(const std::vector<const TrainShard*>& shards);
 
 }  // namespace rlreplay::foreign

@@ -13,6 +13,7 @@ void for_each_run(const Tree& tree, const Tensor& tensor, const std::function<vo
 
 /// The logical content, row-major: a view of the storage where the tensor is contiguous, else a
 /// copy in `scratch`.
-Bytes contiguous_content(const Tree& tree, const Tensor& tensor, std::vector<uint8_t>& scratch);
+[[nodiscard]] Bytes contiguous_content(const Tree& tree, const Tensor& tensor,
+                                       std::vector<uint8_t>& scratch);
 
 }  // namespace rlreplay::foreign

@@ -32,6 +32,6 @@ using rlreplay::Surrogates;
 [[nodiscard]] std::optional<std::string> decode_quoted(std::string_view quoted);
 
 /// Two lower-case hexadecimal digits a byte.
-std::string to_hex(Bytes bytes);
+[[nodiscard]] std::string to_hex(Bytes bytes);
 
 }  // namespace rlreplay::foreign

@@ -33,16 +33,16 @@ enum class TorchDType : uint8_t {
 };
 
 /// torch's name, without the module: "bfloat16".
-std::string_view name(TorchDType dtype);
+[[nodiscard]] std::string_view name(TorchDType dtype);
 
 /// Units: bytes of an element.
-int64_t item_size(TorchDType dtype);
+[[nodiscard]] int64_t item_size(TorchDType dtype);
 
 /// The type that torch calls torch.<name>.
 [[nodiscard]] std::optional<TorchDType> dtype_named(std::string_view name);
 
 /// Torch's storage class for it ("BFloat16Storage"); empty where only untyped storages hold it.
-std::string_view storage_class(TorchDType dtype);
+[[nodiscard]] std::string_view storage_class(TorchDType dtype);
 
 /// The element type of the storage class torch.<name> ("BFloat16Storage").
 [[nodiscard]] std::optional<TorchDType> dtype_of_storage(std::string_view name);

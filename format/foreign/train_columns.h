@@ -125,7 +125,7 @@ inline constexpr auto kTrainColumns = [] {
 }();
 
 /// The row of a column; null for one that is not known.
-constexpr const TrainColumn* train_column(std::string_view name) {
+[[nodiscard]] constexpr const TrainColumn* train_column(std::string_view name) {
   const auto* const at = std::ranges::find(kTrainColumns, name, &TrainColumn::name);
   return at == kTrainColumns.end() ? nullptr : at;
 }

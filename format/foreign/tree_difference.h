@@ -23,6 +23,6 @@ struct TreeDifference {
 [[nodiscard]] std::string place_in(const std::string& name, const std::string& place);
 
 /// A value in a few words: "0.5", "'thd'", "a list of 3".
-std::string in_words(const Tree& tree, Value value);
+[[nodiscard]] std::string in_words(const Tree& tree, Value value);
 
 }  // namespace rlreplay::foreign

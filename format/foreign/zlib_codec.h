@@ -8,7 +8,7 @@
 namespace rlreplay::foreign {
 
 /// CRC-32 as zip defines it, of bytes that follow others whose CRC is `before`.
-uint32_t crc32(Bytes bytes, uint32_t before = 0);
+[[nodiscard]] uint32_t crc32(Bytes bytes, uint32_t before = 0);
 
 /// Inflates a raw deflate stream that must fill `out` exactly.
 /// Errors: kCorrupt where the stream is broken, ends early, holds more, or leaves input unread.

@@ -16,7 +16,7 @@ struct NamedAttribute {
 
 /// The attributes of an object, those in its header and those in its heap, sorted by name.
 /// Errors: FormatError kContainer, also for two of one name; kObjectLimit.
-std::vector<NamedAttribute> attributes_of(File& file, const ObjectHeader& object,
-                                          const Limits& limits);
+[[nodiscard]] std::vector<NamedAttribute> attributes_of(File& file, const ObjectHeader& object,
+                                                        const Limits& limits);
 
 }  // namespace rlreplay::format::h5

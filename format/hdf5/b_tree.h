@@ -21,8 +21,8 @@ enum class RecordType : uint8_t {
 
 /// All records of a version-2 B-tree, each of `size` bytes, in their order.
 /// Errors: FormatError kContainer, also for more than `most` records.
-std::vector<Bytes> records_of(File& file, uint64_t address, RecordType type, size_t size,
-                              size_t most);
+[[nodiscard]] std::vector<Bytes> records_of(File& file, uint64_t address, RecordType type,
+                                            size_t size, size_t most);
 
 /// The names that the records of a B-tree lead to, one after another: sorted by their checksums,
 /// then by themselves, or nobody who searches finds them.

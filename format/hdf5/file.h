@@ -21,8 +21,8 @@ inline constexpr uint64_t kNowhere = UINT64_MAX;
 class Cursor;
 
 /// found_text() of a number, or of kNowhere; `how`: "at most " of a bound.
-std::string number_found(const char* what, uint64_t found, uint64_t expected,
-                         std::string_view how = {});
+[[nodiscard]] std::string number_found(const char* what, uint64_t found, uint64_t expected,
+                                       std::string_view how = {});
 
 /// A file in memory, of which blocks are handed out by address. In a sound file no two blocks
 /// overlap, and what lies in a block of a heap is counted once more, so that all of it together is

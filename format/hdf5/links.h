@@ -17,6 +17,6 @@ struct Link {
 
 /// The links of a group, those in its header and those in its heap, sorted by name.
 /// Errors: FormatError kContainer, also for more than `most` or two of one name.
-std::vector<Link> links_of(File& file, const ObjectHeader& group, size_t most);
+[[nodiscard]] std::vector<Link> links_of(File& file, const ObjectHeader& group, size_t most);
 
 }  // namespace rlreplay::format::h5

@@ -37,6 +37,6 @@ struct Chunks {
   std::vector<Bytes> pieces;
   std::string fault;  // the first one that is absent, outside of the file or not filtered; or empty
 };
-Chunks chunks_of(File& file, const Storage& storage, const Layout& layout);
+[[nodiscard]] Chunks chunks_of(File& file, const Storage& storage, const Layout& layout);
 
 }  // namespace rlreplay::format::h5

@@ -26,6 +26,6 @@ struct Dataspace {
 };
 
 /// Errors: FormatError kContainer.
-Dataspace dataspace_of(Bytes message, const File& file);
+[[nodiscard]] Dataspace dataspace_of(Bytes message, const File& file);
 
 }  // namespace rlreplay::format::h5

@@ -29,7 +29,7 @@ inline constexpr int kTileRows = 6;
 inline constexpr int kTileVectors = HWY_TARGET == HWY_AVX2 ? 2 : 4;
 
 /// Elements of a padded row of n.
-constexpr int64_t padded(int64_t n) { return ceil_div(n, kLanes) * kLanes; }
+[[nodiscard]] constexpr int64_t padded(int64_t n) { return ceil_div(n, kLanes) * kLanes; }
 
 /// What becomes of the sums of a product.
 enum class Into {
@@ -56,7 +56,7 @@ struct Product {
 void product(const Product& p, int64_t rows, int64_t vectors);
 
 /// Rows of the next tile when `left` remain: few tiles, and none of one row after a full one.
-inline int64_t tile_rows(int64_t left) {
+[[nodiscard]] inline int64_t tile_rows(int64_t left) {
   constexpr std::array<int8_t, 12> kNext = {0, 1, 2, 3, 4, 3, 6, 4, 4, 6, 6, 4};
   return left >= 12 ? kTileRows : kNext[static_cast<size_t>(left)];
 }

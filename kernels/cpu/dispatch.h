@@ -22,12 +22,12 @@ using Fill = void (*)(KernelSet& set);
 /// The version of a function for `target`; Highway's HWY_CHOOSE_<target>(function) is null where a
 /// target is not compiled.
 template <class T = Fill>
-constexpr T choose(int64_t target, std::type_identity_t<T> avx3, std::type_identity_t<T> avx2,
-                   std::type_identity_t<T> neon) {
+[[nodiscard]] constexpr T choose(int64_t target, std::type_identity_t<T> avx3,
+                                 std::type_identity_t<T> avx2, std::type_identity_t<T> neon) {
   return target == HWY_AVX3 ? avx3 : target == HWY_AVX2 ? avx2 : neon;
 }
 
-constexpr std::string_view target_name(int64_t target) {
+[[nodiscard]] constexpr std::string_view target_name(int64_t target) {
   return target == HWY_AVX3 ? "avx512" : target == HWY_AVX2 ? "avx2" : "neon";
 }
 

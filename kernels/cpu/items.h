@@ -13,7 +13,7 @@ namespace rlreplay::kernels::cpu {
 inline constexpr int64_t kItemElements = 16384;
 
 /// Rows of an item where a row has `cols` elements.
-inline int64_t item_rows(int64_t cols) {
+[[nodiscard]] inline int64_t item_rows(int64_t cols) {
   return std::max<int64_t>(1, kItemElements / std::max<int64_t>(1, cols));
 }
 
@@ -35,7 +35,7 @@ void each_row(ThreadPool& pool, int64_t rows, int64_t cols, Body&& body) {
 }
 
 /// How many tiles of `each_tile` a row of `cols` elements has; at least one.
-inline int64_t tile_columns(int64_t cols) {
+[[nodiscard]] inline int64_t tile_columns(int64_t cols) {
   return std::max<int64_t>(1, ceil_div(cols, kItemElements));
 }
 

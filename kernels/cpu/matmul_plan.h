@@ -10,7 +10,9 @@
 namespace rlreplay::kernels::cpu {
 
 /// Piece i of n elements in `pieces` pieces that differ by at most one.
-inline Range piece(int64_t n, int64_t pieces, int64_t i) { return segment(n, pieces, i); }
+[[nodiscard]] inline Range piece(int64_t n, int64_t pieces, int64_t i) {
+  return segment(n, pieces, i);
+}
 
 /// One leaf of a DotOrder, in the order of execution. Tiles of partial sums lie on a stack: a leaf
 /// with `first` pushes +0 before it is added to the top; then the top is added to the one below
@@ -21,10 +23,10 @@ struct LeafStep {
   int merges = 0;
 };
 
-std::vector<LeafStep> leaf_steps(const DotOrder& order);
+[[nodiscard]] std::vector<LeafStep> leaf_steps(const DotOrder& order);
 
 /// Tiles that are on the stack at most.
-int64_t stack_depth(const DotOrder& order);
+[[nodiscard]] int64_t stack_depth(const DotOrder& order);
 
 /// Consecutive steps whose part of a panel and of a row tile stays in the cache, and the number of
 /// tiles that are on the stack before them.
@@ -33,7 +35,8 @@ struct StepBlock {
   int64_t open = 0;
 };
 
-std::vector<StepBlock> step_blocks(const std::vector<LeafStep>& steps, int64_t most_k);
+[[nodiscard]] std::vector<StepBlock> step_blocks(const std::vector<LeafStep>& steps,
+                                                 int64_t most_k);
 
 /// The work of y [M, N]: blocks of rows whose x is packed at once; in a block, an item of the pool
 /// is one of `chunks` runs of row tiles with one group of panels. An item does its step blocks one
@@ -49,8 +52,8 @@ struct ProductPlan {
 
 /// tile_rows: rows of the largest tile; panel: columns of a panel; step: panels that a tile of few
 /// rows takes at once.
-ProductPlan plan_product(int64_t rows, int64_t n, int64_t k, int64_t tile_rows, int64_t panel,
-                         int64_t step, int threads);
+[[nodiscard]] ProductPlan plan_product(int64_t rows, int64_t n, int64_t k, int64_t tile_rows,
+                                       int64_t panel, int64_t step, int threads);
 
 /// The work of dw [N, K]: an item of the pool is a group of row tiles (of N), whose dy the worker
 /// packs, with one of `runs` runs of panels (of K).
@@ -60,7 +63,7 @@ struct TokenPlan {
   int64_t cached_panels = 1;  // of x, that stay in the cache while the tiles pass
 };
 
-TokenPlan plan_token_product(int64_t tokens, int64_t tiles, int64_t panels, int64_t tile_rows,
-                             int64_t panel, int threads);
+[[nodiscard]] TokenPlan plan_token_product(int64_t tokens, int64_t tiles, int64_t panels,
+                                           int64_t tile_rows, int64_t panel, int threads);
 
 }  // namespace rlreplay::kernels::cpu

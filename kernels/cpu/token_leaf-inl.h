@@ -190,11 +190,12 @@ HWY_NOINLINE void leaf(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
 }
 
 template <int... kRow>
-constexpr std::array<Leaf, sizeof...(kRow)> all_leaves(std::integer_sequence<int, kRow...>) {
+[[nodiscard]] constexpr std::array<Leaf, sizeof...(kRow)> all_leaves(
+    std::integer_sequence<int, kRow...>) {
   return {leaf<kRow + 1>...};
 }
 
-Leaf choose_leaf(int64_t rows) {
+[[nodiscard]] Leaf choose_leaf(int64_t rows) {
   static constexpr auto kLeaves = all_leaves(std::make_integer_sequence<int, kTileRows>());
   return kLeaves[static_cast<size_t>(rows - 1)];
 }

@@ -12,7 +12,7 @@ namespace rlreplay::kernels::reference {
 /// Order: element i goes to lane i mod 32, ascending inside a block of 1024; the lanes of a block
 /// are folded by xor 16, 8, 4, 2, 1; blocks are folded left to right from +0.
 template <class Term>
-float row(int64_t n, Term term) {
+[[nodiscard]] float row(int64_t n, Term term) {
   float total = 0;
   for (int64_t block = 0; block < n; block += kRowBlock) {
     float lane[kRowLanes] = {};
@@ -28,7 +28,7 @@ float row(int64_t n, Term term) {
 }
 
 /// The perfect binary tree ((s0 + s1) + (s2 + s3)) + ... over a power of two of values.
-inline float tree(const float* s, int64_t n) {
+[[nodiscard]] inline float tree(const float* s, int64_t n) {
   return n == 1 ? s[0] : tree(s, n / 2) + tree(s + n / 2, n / 2);
 }
 

@@ -10,11 +10,11 @@ namespace rlreplay {
 /// 2 MiB on in large pages where the system has them, for the pieces of a matrix in small pages
 /// collide in a second-level cache and stop the prefetcher at each border.
 /// Errors: std::bad_alloc.
-void* allocate(size_t bytes);
+[[nodiscard]] void* allocate(size_t bytes);
 
 /// Bytes that this process may still take: the least of what the kernel calls available and of what
 /// its control groups (v2) leave, page cache that can be dropped counted as free. Where neither is
 /// known, the largest int64. `root` stands before /proc and /sys, for tests.
-int64_t available_memory(const std::string& root = "");
+[[nodiscard]] int64_t available_memory(const std::string& root = "");
 
 }  // namespace rlreplay

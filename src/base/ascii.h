@@ -21,12 +21,12 @@ namespace rlreplay {
   return !text.empty() && std::ranges::all_of(text, is_digit);
 }
 
-inline std::string upper_case(std::string text) {
+[[nodiscard]] inline std::string upper_case(std::string text) {
   for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   return text;
 }
 
-inline std::string lower_case(std::string text) {
+[[nodiscard]] inline std::string lower_case(std::string text) {
   for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   return text;
 }

@@ -13,7 +13,7 @@ namespace rlreplay {
 
 /// The file that a name or a link stands for, be it there or not.
 /// Errors: kUsage where something is there that is no regular file.
-std::string output_file(const std::string& path);
+[[nodiscard]] std::string output_file(const std::string& path);
 
 /// Called before a user's file or folder is made. Errors: kUsage where something is there that may
 /// not be replaced, an empty folder excepted.

@@ -11,10 +11,10 @@ extern const char* const kRevision;
 extern const bool kModified;
 
 /// `0.1.0`
-std::string program_version();
+[[nodiscard]] std::string program_version();
 /// `0.1.0 (0751242ab1c2, modified)`
-std::string program_version_line();
+[[nodiscard]] std::string program_version_line();
 /// `GNU 12.2.0, Release`
-std::string compiler();
+[[nodiscard]] std::string compiler();
 
 }  // namespace rlreplay

@@ -12,6 +12,6 @@ namespace rlreplay {
 
 /// The processes that this one has started, and they in turn, as they are now, none twice; those
 /// too whose parents have ended, once `adopt_orphans` was called before. No zombies.
-std::vector<pid_t> descendants();
+[[nodiscard]] std::vector<pid_t> descendants();
 
 }  // namespace rlreplay

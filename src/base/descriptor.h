@@ -42,6 +42,7 @@ void make_names_durable(const std::string& folder);
 /// between opening and locking is opened anew. `flags` as of open; links are not followed.
 /// Returns nothing (an empty descriptor) where another process holds the lock.
 /// Errors: kEnvironment; `where` names the file.
-Descriptor open_locked(int folder, const std::string& name, int flags, const std::string& where);
+[[nodiscard]] Descriptor open_locked(int folder, const std::string& name, int flags,
+                                     const std::string& where);
 
 }  // namespace rlreplay

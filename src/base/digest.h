@@ -44,11 +44,11 @@ class TensorId {
 };
 
 /// One block: `bytes` at the coordinates (row and first column; sample and position; ...).
-Digest digest_block(const TensorId& tensor, std::span<const uint64_t> coordinates,
-                    std::span<const std::byte> bytes);
+[[nodiscard]] Digest digest_block(const TensorId& tensor, std::span<const uint64_t> coordinates,
+                                  std::span<const std::byte> bytes);
 
 /// Where the last axis of a tensor is cut into blocks: the columns, 0 not among them, at which one
 /// begins: floor(i n / segments) for i = 1 ... segments - 1, repetitions dropped.
-std::vector<int64_t> segment_cuts(int64_t n, int64_t segments);
+[[nodiscard]] std::vector<int64_t> segment_cuts(int64_t n, int64_t segments);
 
 }  // namespace rlreplay

@@ -34,15 +34,15 @@ inline constexpr DType kAllDTypes[] = {DType::kBool, DType::kI8,     DType::kI16
                                        DType::kF16,  DType::kBF16,   DType::kF32,    DType::kF64};
 
 /// The name in files and reports: `f32`, `bf16`, `i64`, `bool`.
-std::string_view to_string(DType dtype);
+[[nodiscard]] std::string_view to_string(DType dtype);
 [[nodiscard]] std::optional<DType> dtype_from_string(std::string_view name);
 
 /// Bytes of one element.
-size_t size_of(DType dtype);
+[[nodiscard]] size_t size_of(DType dtype);
 
 /// The element at `at`, which need not be aligned.
 template <class T>
-T load_as(const void* at) {
+[[nodiscard]] T load_as(const void* at) {
   T value;
   std::memcpy(&value, at, sizeof value);
   return value;

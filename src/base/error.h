@@ -22,10 +22,10 @@ enum class ErrorCode : int {
   kInternal = 50,     // a broken invariant of this program
 };
 
-std::string_view to_string(ErrorCode code);
+[[nodiscard]] std::string_view to_string(ErrorCode code);
 
 /// The exit code of the programs for an error of this kind.
-int exit_code(ErrorCode code);
+[[nodiscard]] int exit_code(ErrorCode code);
 
 /// How a file breaks a rule of its format: the rule's pinned name, and where in the file.
 struct Breach {

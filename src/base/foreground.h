@@ -22,6 +22,6 @@ struct ForegroundEnd {
 /// process meanwhile: the program and all that it has started get them, once; a second one kills
 /// them, and what outlives the program then is killed, too. `command.log` is not looked at. Called
 /// before the first thread. Errors: kEnvironment when it cannot be started.
-ForegroundEnd run_in_foreground(const Command& command);
+[[nodiscard]] ForegroundEnd run_in_foreground(const Command& command);
 
 }  // namespace rlreplay

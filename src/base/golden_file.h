@@ -41,9 +41,9 @@ struct GoldenFile {
 
 /// Hexadecimal floats that keep every bit but a NaN's payload: "0x1.8p-1" for binary64, and
 /// "0x1.8p-1f" for binary32.
-std::string golden_value(double value);
-std::string golden_value(float value);
-std::string golden_value(int64_t value);
+[[nodiscard]] std::string golden_value(double value);
+[[nodiscard]] std::string golden_value(float value);
+[[nodiscard]] std::string golden_value(int64_t value);
 
 /// Errors: kUnsupported for another version; kCorrupt, naming the line, for no golden file, a key
 /// without value, a key twice, and for a conflict that a merge left.
@@ -52,7 +52,7 @@ std::string golden_value(int64_t value);
 [[nodiscard]] GoldenFile read_golden(const std::string& path);
 
 /// Errors: kUsage for a key that a line cannot hold.
-std::string golden_text(const GoldenFile& file);
+[[nodiscard]] std::string golden_text(const GoldenFile& file);
 /// The file appears whole or not at all. Errors: as golden_text, and kEnvironment.
 void write_golden(const std::string& path, const GoldenFile& file);
 
@@ -70,6 +70,7 @@ struct GoldenDifference {
 
 /// A line a difference, at most `limit` of them: "step 0 loss: 0x1.8p-1 recorded, 0x1.8001p-1 now
 /// (+65536 ulps)".
-std::string to_string(std::span<const GoldenDifference> differences, size_t limit = 50);
+[[nodiscard]] std::string to_string(std::span<const GoldenDifference> differences,
+                                    size_t limit = 50);
 
 }  // namespace rlreplay

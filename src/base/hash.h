@@ -25,12 +25,12 @@ struct Hash {
   [[nodiscard]] static std::optional<Hash> from_hex(std::string_view text);
 };
 
-Hash hash_of(std::span<const std::byte> bytes);
-Hash hash_of(std::string_view text);
+[[nodiscard]] Hash hash_of(std::span<const std::byte> bytes);
+[[nodiscard]] Hash hash_of(std::string_view text);
 /// XXH3-128 with another seed than 0.
-Hash hash_of(std::span<const std::byte> bytes, uint64_t seed);
+[[nodiscard]] Hash hash_of(std::span<const std::byte> bytes, uint64_t seed);
 /// XXH3-64 with seed 0: the seed of another hash, and no identity.
-uint64_t seed_of(std::span<const std::byte> bytes);
+[[nodiscard]] uint64_t seed_of(std::span<const std::byte> bytes);
 
 /// Hashes bytes that come in pieces: `finish` gives the hash_of of all so far.
 class Hasher {
@@ -49,6 +49,6 @@ class Hasher {
 };
 
 /// The version of the library that hashes: `0.8.1`.
-std::string xxhash_version();
+[[nodiscard]] std::string xxhash_version();
 
 }  // namespace rlreplay

@@ -7,7 +7,7 @@
 namespace rlreplay {
 
 /// "a folder", "a pipe", "a device"; empty for a regular file. `mode`: as stat has it.
-std::string_view special_kind(unsigned mode);
+[[nodiscard]] std::string_view special_kind(unsigned mode);
 
 /// Holds `path` to be a regular file, or a link to one, so that opening it does not wait and
 /// reading it ends. Errors: kIncomplete where there is nothing, a folder, a pipe or a device;
@@ -21,6 +21,6 @@ void check_regular_file(const std::string& path);
 
 /// The absolute path without links and a slash at its end, be anything there or not.
 /// Errors: kEnvironment where it cannot be followed: a link that leads to itself.
-std::string plain_path(const std::string& path);
+[[nodiscard]] std::string plain_path(const std::string& path);
 
 }  // namespace rlreplay

@@ -32,9 +32,9 @@ class JsonLine {
 };
 
 /// A number as JsonLine::number writes it.
-std::string json_number(std::optional<double> value);
+[[nodiscard]] std::string json_number(std::optional<double> value);
 
 /// `0x1.8p+1`: C's and Python's notation, as few digits as are needed.
-std::string hex_float(double value);
+[[nodiscard]] std::string hex_float(double value);
 
 }  // namespace rlreplay

@@ -55,6 +55,6 @@ class JsonLines {
 };
 
 /// The lines of a file, or of standard input for "-".
-JsonLines open_lines(const std::string& path);
+[[nodiscard]] JsonLines open_lines(const std::string& path);
 
 }  // namespace rlreplay

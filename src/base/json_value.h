@@ -94,14 +94,14 @@ class JsonDocument {
 };
 
 /// Text as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
-std::string json_quoted(std::string_view text);
+[[nodiscard]] std::string json_quoted(std::string_view text);
 
 /// The texts as a JSON list.
-std::string json_list(std::span<const std::string> texts);
+[[nodiscard]] std::string json_list(std::span<const std::string> texts);
 
 /// A JSON list of what `write` makes of each item.
 template <class Items, class Write>
-std::string json_list(const Items& items, const Write& write) {
+[[nodiscard]] std::string json_list(const Items& items, const Write& write) {
   std::string out;
   for (const auto& item : items) out += (out.empty() ? "" : ",") + write(item);
   return "[" + out + "]";

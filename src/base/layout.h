@@ -28,7 +28,7 @@ inline constexpr int kMaxRanks = 256;
 [[nodiscard]] Layout parse_layout(std::string_view text);
 
 /// "dp=2,tp=4,pp=1,cp=1", then ",sp=1" and ",zero=1" where they are on.
-std::string to_string(const Layout& layout);
+[[nodiscard]] std::string to_string(const Layout& layout);
 
 /// A rank's place along each axis.
 struct RankPlace {
@@ -40,10 +40,10 @@ struct RankPlace {
 };
 
 /// Ranks are numbered with tp fastest, then cp, dp and pp: neighbours move the most bytes.
-RankPlace place_of(const Layout& layout, int rank);
-int rank_of(const Layout& layout, const RankPlace& place);
+[[nodiscard]] RankPlace place_of(const Layout& layout, int rank);
+[[nodiscard]] int rank_of(const Layout& layout, const RankPlace& place);
 
 /// "rank 3 (dp 1, tp 1)": axes of size 1 are left out.
-std::string rank_name(const Layout& layout, int rank);
+[[nodiscard]] std::string rank_name(const Layout& layout, int rank);
 
 }  // namespace rlreplay

@@ -6,6 +6,6 @@
 namespace rlreplay {
 
 /// The text as HTML and XML write it; characters that neither may hold are shown as \uXXXX.
-std::string markup_text(std::string_view text);
+[[nodiscard]] std::string markup_text(std::string_view text);
 
 }  // namespace rlreplay

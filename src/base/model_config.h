@@ -10,7 +10,7 @@ namespace rlreplay {
 enum class Architecture { kLlama, kQwen2, kQwen3 };
 
 /// The name that config.json gives it: "qwen2".
-constexpr std::string_view name(Architecture architecture) {
+[[nodiscard]] constexpr std::string_view name(Architecture architecture) {
   switch (architecture) {
     case Architecture::kLlama:
       return "llama";

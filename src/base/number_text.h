@@ -22,14 +22,14 @@ template <class Number, class... Form>
 /// The shortest decimal that reads back as the number; with `form`, the shortest text of that base
 /// or std::chars_format.
 template <class Number, class... Form>
-std::string shortest(Number value, Form... form) {
+[[nodiscard]] std::string shortest(Number value, Form... form) {
   std::array<char, 64> text;
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value, form...).ptr;
   return {text.data(), end};
 }
 
 /// `shortest` of a binary64 that may hold a binary32: fewer digits say as much then.
-inline std::string shortest_of(double value) {
+[[nodiscard]] inline std::string shortest_of(double value) {
   const auto narrow = static_cast<float>(value);
   return static_cast<double>(narrow) == value ? shortest(narrow) : shortest(value);
 }
@@ -37,7 +37,7 @@ inline std::string shortest_of(double value) {
 inline constexpr std::string_view kHexDigits = "0123456789abcdef";
 
 /// The lowest `digits` digits of a number in hexadecimal.
-inline std::string hex(uint64_t bits, int digits) {
+[[nodiscard]] inline std::string hex(uint64_t bits, int digits) {
   std::string out;
   for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) out += kHexDigits[bits >> shift & 15];
   return out;

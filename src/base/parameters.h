@@ -72,6 +72,6 @@ struct StateSpans {
 
 /// The parameters of a model in canonical order: embedding, layers, final norm, and the head where
 /// it is not the embedding.
-ParameterTable make_parameters(const ModelConfig& config);
+[[nodiscard]] ParameterTable make_parameters(const ModelConfig& config);
 
 }  // namespace rlreplay

@@ -6,6 +6,6 @@ namespace rlreplay {
 
 /// The nearest-rank percentile of values in ascending order; 0 of none.
 /// Units: `share` of 1: the median is 0.5.
-double percentile(std::span<const double> sorted, double share);
+[[nodiscard]] double percentile(std::span<const double> sorted, double share);
 
 }  // namespace rlreplay

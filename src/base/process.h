@@ -26,7 +26,7 @@ struct Command {
 };
 
 /// `text` as a command of the shell.
-Command shell_command(std::string text);
+[[nodiscard]] Command shell_command(std::string text);
 
 /// When a program is stopped: after `time`, or above `max_output` bytes of standard output.
 struct ProcessLimits {
@@ -58,8 +58,8 @@ struct ProcessResult {
 /// Runs a program with `input` on its standard input, reading and writing at the same time. When it
 /// ends or a limit is reached, all processes of its group are killed, and it is reaped.
 /// Errors: kEnvironment when no process can be started or its log cannot be written.
-ProcessResult run_process(const Command& command, std::string_view input,
-                          const ProcessLimits& limits = {});
+[[nodiscard]] ProcessResult run_process(const Command& command, std::string_view input,
+                                        const ProcessLimits& limits = {});
 
 /// How a program is started beside what its command says.
 struct SpawnOptions {
@@ -73,6 +73,6 @@ struct SpawnOptions {
 
 /// Starts a program, which begins with no signal blocked, and with the usual answers to SIGPIPE and
 /// SIGXFSZ. Returns its process id. Errors: kEnvironment when it cannot be started.
-pid_t spawn(const Command& command, const SpawnOptions& options);
+[[nodiscard]] pid_t spawn(const Command& command, const SpawnOptions& options);
 
 }  // namespace rlreplay

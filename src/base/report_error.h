@@ -12,9 +12,10 @@ namespace rlreplay {
 /// its kind. What was printed on standard output and could not be written is such an error, unless
 /// its reader went away; so are standard input that could not be read to its end and a file that
 /// may not grow (RLIMIT_FSIZE).
-int run_reporting_errors(std::string_view program, bool json, const std::function<int()>& work);
+[[nodiscard]] int run_reporting_errors(std::string_view program, bool json,
+                                       const std::function<int()>& work);
 
 /// Prints an error as above and returns its exit code.
-int report_error(std::string_view program, bool json, const Error& error);
+[[nodiscard]] int report_error(std::string_view program, bool json, const Error& error);
 
 }  // namespace rlreplay

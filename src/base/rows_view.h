@@ -10,7 +10,7 @@ namespace rlreplay {
 
 /// The element type of a C++ type; bf16 and the like have none, name theirs.
 template <class T>
-constexpr DType dtype_of() {
+[[nodiscard]] constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, bool>) return DType::kBool;
   if constexpr (std::is_same_v<T, int8_t>) return DType::kI8;
   if constexpr (std::is_same_v<T, int16_t>) return DType::kI16;
@@ -39,12 +39,12 @@ struct RowsView {
 };
 
 template <class T>
-RowsView rows_view(const T* data, int64_t rows, int64_t cols, int64_t stride) {
+[[nodiscard]] RowsView rows_view(const T* data, int64_t rows, int64_t cols, int64_t stride) {
   return {dtype_of<T>(), reinterpret_cast<const std::byte*>(data), rows, cols, stride};
 }
 
 template <class T>
-RowsView rows_view(const T* data, int64_t rows, int64_t cols) {
+[[nodiscard]] RowsView rows_view(const T* data, int64_t rows, int64_t cols) {
   return rows_view(data, rows, cols, cols);
 }
 

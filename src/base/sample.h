@@ -63,7 +63,7 @@ struct SampleTargets {
 
 /// Indices of the samples by ascending id: the order of every sum over samples, so that the order
 /// in which a batch holds them cannot matter.
-inline std::vector<size_t> by_id(std::span<const Sample> samples) {
+[[nodiscard]] inline std::vector<size_t> by_id(std::span<const Sample> samples) {
   std::vector<size_t> order(samples.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(),
@@ -72,7 +72,7 @@ inline std::vector<size_t> by_id(std::span<const Sample> samples) {
 }
 
 /// What tells trajectories apart: its own id for a sample that names none.
-inline std::pair<bool, uint64_t> trajectory_of(const Sample& s) {
+[[nodiscard]] inline std::pair<bool, uint64_t> trajectory_of(const Sample& s) {
   return {s.trajectory.has_value(), s.trajectory.value_or(s.id)};
 }
 

@@ -23,17 +23,17 @@ struct ShellPart {
 };
 
 /// A quote that nothing closes reaches to the end. The parts are views of `text`.
-std::vector<ShellPart> shell_parts(std::string_view text);
+[[nodiscard]] std::vector<ShellPart> shell_parts(std::string_view text);
 
 /// The size of the word at the begin of a text with all of its substitutions, `$(...)`, `${...}`
 /// and `` `...` ``, whatever stands in them, and with the list that an array's `NAME=(...)` gets.
-size_t whole_word_size(std::string_view text);
+[[nodiscard]] size_t whole_word_size(std::string_view text);
 
 /// A word as a shell would take it: without the quotes and backslashes that only quote, and with
 /// the characters that `$'...'` names.
-std::string unquoted(std::string_view word);
+[[nodiscard]] std::string unquoted(std::string_view word);
 
 /// A word of a command as a POSIX shell reads it, quoted only where it must be.
-std::string shell_word(const std::string& text);
+[[nodiscard]] std::string shell_word(const std::string& text);
 
 }  // namespace rlreplay

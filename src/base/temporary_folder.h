@@ -10,7 +10,7 @@ namespace rlreplay {
 /// A new folder of its own in the system's folder for temporary files (TMPDIR), PREFIX-XXXXXX. Its
 /// path has no symbolic links: git and a build's own pwd say the same.
 /// Errors: kEnvironment.
-std::string make_temporary_folder(const std::string& prefix);
+[[nodiscard]] std::string make_temporary_folder(const std::string& prefix);
 
 /// A temporary folder that is removed with all that is in it at the object's end, or when a signal
 /// ends the program. Errors: as above.

@@ -19,12 +19,12 @@ inline constexpr std::array<std::string_view, 4> kColourCodes = {"\033[31m", "\0
 [[nodiscard]] bool takes_colours(std::FILE* stream);
 
 /// `text` in a colour where the stream takes them, else as it is.
-std::string coloured(std::string_view text, Colour colour, std::FILE* stream);
+[[nodiscard]] std::string coloured(std::string_view text, Colour colour, std::FILE* stream);
 
 /// Text that does nothing to a terminal but show itself: control characters other than line feed
 /// and tab, DEL, C1 controls and the characters that turn the direction of writing become \uXXXX,
 /// which means the same inside of a JSON string; bytes that are not UTF-8 become \xHH.
-std::string terminal_text(std::string_view text);
+[[nodiscard]] std::string terminal_text(std::string_view text);
 
 /// While it lives, what is written to a stream goes through terminal_text: no text of a dump, a
 /// commit or a file can reach a terminal otherwise. The colours of `coloured` pass.

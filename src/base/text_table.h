@@ -43,14 +43,14 @@ class TextTable {
 };
 
 /// A number for people, its first significant digits; "-" where there is none; NaN has no sign.
-std::string short_number(std::optional<double> value, int digits = 6);
+[[nodiscard]] std::string short_number(std::optional<double> value, int digits = 6);
 
 /// Text for one line of a terminal: control characters escaped, at most `width` bytes of UTF-8.
-std::string one_line(const std::string& text, size_t width);
+[[nodiscard]] std::string one_line(const std::string& text, size_t width);
 
 /// Two texts that differ, each as one_line makes it: where they begin alike beyond what would be
 /// shown, from shortly before they part on, behind "...".
-std::pair<std::string, std::string> parting_lines(const std::string& a, const std::string& b,
-                                                  size_t width);
+[[nodiscard]] std::pair<std::string, std::string> parting_lines(const std::string& a,
+                                                                const std::string& b, size_t width);
 
 }  // namespace rlreplay

@@ -17,10 +17,10 @@
 namespace rlreplay {
 
 /// Errors: kEnvironment where the system gives no further thread.
-std::thread start_thread(std::function<void()> work);
+[[nodiscard]] std::thread start_thread(std::function<void()> work);
 
 /// Of this machine, at least 1.
-int processors();
+[[nodiscard]] int processors();
 
 /// Threads made once. `run` hands out the items 0..count-1 of a job one by one; the caller works
 /// too and is worker 0. What an item computes may not depend on the worker that runs it, so no

@@ -23,10 +23,10 @@ struct Utf8Fault {
 [[nodiscard]] bool is_utf8(std::string_view text, Surrogates surrogates);
 
 /// Bytes as text, each ill-formed part replaced by U+FFFD.
-std::string utf8_lossy(std::string_view bytes);
+[[nodiscard]] std::string utf8_lossy(std::string_view bytes);
 
 /// The code point that begins at `offset` of well-formed text; `offset` moves behind it.
-char32_t next_code_point(std::string_view text, size_t& offset);
+[[nodiscard]] char32_t next_code_point(std::string_view text, size_t& offset);
 
 /// A surrogate takes three bytes.
 void append_utf8(std::string& text, char32_t code_point);

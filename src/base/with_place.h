@@ -10,7 +10,7 @@ namespace rlreplay {
 
 /// Runs `work`; an error of its says that it happened in `place`: "step 3.0".
 template <class Work>
-auto with_place(const std::string& place, const Work& work) {
+[[nodiscard]] auto with_place(const std::string& place, const Work& work) {
   try {
     return work();
   } catch (const Error& e) {
@@ -19,12 +19,12 @@ auto with_place(const std::string& place, const Work& work) {
 }
 
 template <class Work>
-auto with_step(StepId step, const Work& work) {
+[[nodiscard]] auto with_step(StepId step, const Work& work) {
   return with_place("step " + step.name(), work);
 }
 
 template <class Work>
-auto with_rollout(int64_t rollout, const Work& work) {
+[[nodiscard]] auto with_rollout(int64_t rollout, const Work& work) {
   return with_place("rollout " + std::to_string(rollout), work);
 }
 

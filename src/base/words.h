@@ -11,14 +11,14 @@ namespace rlreplay {
 
 /// "a, b, c".
 template <class Texts>
-std::string joined(const Texts& texts, std::string_view between) {
+[[nodiscard]] std::string joined(const Texts& texts, std::string_view between) {
   std::string out;
   for (const std::string& text : texts) out += (out.empty() ? "" : std::string(between)) + text;
   return out;
 }
 
 /// "1 step", "2 steps".
-std::string counted(std::integral auto n, std::string_view one) {
+[[nodiscard]] std::string counted(std::integral auto n, std::string_view one) {
   return std::to_string(n) + " " + std::string(one) + (n == 1 ? "" : "s");
 }
 
@@ -36,6 +36,6 @@ inline constexpr size_t kLineWidth = 80;
 /// The text with line feeds in place of spaces, so that no line is longer than `width` bytes where
 /// it has a space; `indent` spaces begin each line but the first, which the caller began with as
 /// many columns.
-std::string wrapped(std::string_view text, size_t width, size_t indent = 0);
+[[nodiscard]] std::string wrapped(std::string_view text, size_t width, size_t indent = 0);
 
 }  // namespace rlreplay

@@ -7,9 +7,9 @@
 namespace rlreplay::bisect {
 
 /// A line a change, the oldest first.
-std::string changes_text(const Changes& changes);
+[[nodiscard]] std::string changes_text(const Changes& changes);
 
 /// One object of the schema rlreplay.changes/1.
-std::string changes_json(const Changes& changes);
+[[nodiscard]] std::string changes_json(const Changes& changes);
 
 }  // namespace rlreplay::bisect

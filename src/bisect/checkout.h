@@ -16,8 +16,9 @@ struct Submodule {
 /// has of them: nothing is fetched. `instead`, where it names a path, is another commit of that
 /// submodule, from another clone. Returns the paths that stay empty, for want of a clone.
 /// Errors: kEnvironment where a clone lacks the commit.
-std::set<std::string> fill_submodules(const Repository& repository, const std::string& worktree,
-                                      const Submodule& instead = {});
+[[nodiscard]] std::set<std::string> fill_submodules(const Repository& repository,
+                                                    const std::string& worktree,
+                                                    const Submodule& instead = {});
 
 /// Copies all files and links below a folder to the same places of a checkout, in the place of what
 /// is there. Nothing outside of the checkout is written.
@@ -27,6 +28,6 @@ void lay_over(const std::string& overlay, const std::string& checkout);
 /// Names what lies in a folder: paths, contents and which files can be executed.
 /// Errors: kIncomplete where there is no such folder; kUnsupported where something in it is no
 /// file, folder or link.
-std::string digest_of_folder(const std::string& folder);
+[[nodiscard]] std::string digest_of_folder(const std::string& folder);
 
 }  // namespace rlreplay::bisect

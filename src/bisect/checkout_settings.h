@@ -11,6 +11,7 @@ namespace rlreplay::bisect {
 /// the user has, and the filters, line ends, attributes and sparse paths of the user's git. Of
 /// submodules that git has not cloned itself those that `ends` have count.
 /// Errors: kEnvironment, kInterrupted.
-std::string checkout_settings(const Repository& repository, const std::vector<Revision>& ends);
+[[nodiscard]] std::string checkout_settings(const Repository& repository,
+                                            const std::vector<Revision>& ends);
 
 }  // namespace rlreplay::bisect

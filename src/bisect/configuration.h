@@ -34,13 +34,14 @@ struct Configuration {
 [[nodiscard]] bool is_configuration_file(const std::string& path);
 
 /// The text of a file of these settings, in their form.
-std::string file_text(const Configuration& configuration);
+[[nodiscard]] std::string file_text(const Configuration& configuration);
 
 /// Writes that file into a folder, and returns its path. Errors: kEnvironment.
-std::string write_configuration(const Configuration& configuration, const std::string& folder);
+[[nodiscard]] std::string write_configuration(const Configuration& configuration,
+                                              const std::string& folder);
 
 /// `optimizer.lr`; a name with a dot of its own is quoted.
-std::string key_name(const KeyPath& path);
+[[nodiscard]] std::string key_name(const KeyPath& path);
 
 /// One key in which two configurations differ; nothing: it is not set.
 struct KeyDifference {
@@ -57,7 +58,8 @@ struct KeyDifference {
                                                         const Configuration& bad);
 
 /// The good configuration with some of the differences.
-Configuration with_differences(Configuration good, const std::vector<KeyDifference>& differences,
-                               const std::set<size_t>& chosen);
+[[nodiscard]] Configuration with_differences(Configuration good,
+                                             const std::vector<KeyDifference>& differences,
+                                             const std::set<size_t>& chosen);
 
 }  // namespace rlreplay::bisect

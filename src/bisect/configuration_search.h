@@ -42,9 +42,11 @@ struct ConfigurationFinding {
                                                       const Interrupt& interrupt);
 
 /// A line a cause. `command` shows it again.
-std::string configuration_text(const ConfigurationFinding& finding, const std::string& command);
+[[nodiscard]] std::string configuration_text(const ConfigurationFinding& finding,
+                                             const std::string& command);
 
 /// One object of the schema rlreplay.configurations/1.
-std::string configuration_json(const ConfigurationFinding& finding, const std::string& command);
+[[nodiscard]] std::string configuration_json(const ConfigurationFinding& finding,
+                                             const std::string& command);
 
 }  // namespace rlreplay::bisect

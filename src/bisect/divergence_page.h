@@ -8,10 +8,11 @@ namespace rlreplay::bisect {
 
 /// Parts of a page that show in what two dumps differ: options, program, environment and data;
 /// which layers in which phases, and how far their floats lie apart. Empty without such.
-std::string divergence_html(const replay::DumpsDifference& difference);
+[[nodiscard]] std::string divergence_html(const replay::DumpsDifference& difference);
 
 /// A page of two dumps. `report`: its text for people.
-std::string dumps_html(const replay::DumpsDifference& difference, const std::string& name_a,
-                       const std::string& name_b, const std::string& report);
+[[nodiscard]] std::string dumps_html(const replay::DumpsDifference& difference,
+                                     const std::string& name_a, const std::string& name_b,
+                                     const std::string& report);
 
 }  // namespace rlreplay::bisect

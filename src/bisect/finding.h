@@ -20,7 +20,7 @@ using measure::Verdict;
 /// Why a revision is judged.
 enum class Purpose { kGoodEnd, kBadEnd, kSearch, kProbe, kConfirmation };
 
-std::string_view to_string(Purpose purpose);
+[[nodiscard]] std::string_view to_string(Purpose purpose);
 
 /// Where its measurement comes from.
 enum class Origin { kRun, kStored, kEqualContent };

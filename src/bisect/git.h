@@ -87,7 +87,7 @@ class Repository {
 };
 
 /// A signal ended the search.
-inline Error interrupted() {
+[[nodiscard]] inline Error interrupted() {
   return {ErrorCode::kInterrupted, "interrupted; what it had begun is removed"};
 }
 

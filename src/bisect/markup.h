@@ -7,6 +7,6 @@
 namespace rlreplay::bisect {
 
 /// A whole HTML page, which loads nothing else. `title` and `body` are texts and HTML.
-std::string html_page(const std::string& title, const std::string& body);
+[[nodiscard]] std::string html_page(const std::string& title, const std::string& body);
 
 }  // namespace rlreplay::bisect

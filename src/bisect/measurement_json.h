@@ -8,9 +8,9 @@
 namespace rlreplay::bisect {
 
 /// A measurement as one line, which loses no bit.
-std::string to_json(const measure::Measurement& measurement);
+[[nodiscard]] std::string to_json(const measure::Measurement& measurement);
 
 /// Errors: kCorrupt.
-measure::Measurement measurement_of(const JsonValue& value);
+[[nodiscard]] measure::Measurement measurement_of(const JsonValue& value);
 
 }  // namespace rlreplay::bisect

@@ -8,19 +8,19 @@
 namespace rlreplay::bisect {
 
 /// What was found, to be pasted into an issue: ends with the command that shows it again.
-std::string report_text(const RevisionQuestion& question, const Finding& finding,
-                        replay::ReportLength length);
+[[nodiscard]] std::string report_text(const RevisionQuestion& question, const Finding& finding,
+                                      replay::ReportLength length);
 
 /// One object of the schema rlreplay.bisect/1.
-std::string report_json(const RevisionQuestion& question, const Finding& finding);
+[[nodiscard]] std::string report_json(const RevisionQuestion& question, const Finding& finding);
 
 /// Two dumps: what was compared where they are identical, else the divergence report. `command`
 /// shows it again.
-std::string dumps_text(const replay::DumpsDifference& difference, const std::string& name_a,
-                       const std::string& name_b, const std::string& command,
-                       replay::ReportLength length);
+[[nodiscard]] std::string dumps_text(const replay::DumpsDifference& difference,
+                                     const std::string& name_a, const std::string& name_b,
+                                     const std::string& command, replay::ReportLength length);
 
 /// A judgement of `rlbisect verdict`: one object of the schema rlreplay.verdict/1.
-std::string verdict_json(const Judgement& judgement);
+[[nodiscard]] std::string verdict_json(const Judgement& judgement);
 
 }  // namespace rlreplay::bisect

@@ -43,7 +43,7 @@ struct RunPlace {
 /// Runs a checkout that is built and reads what it left.
 /// Errors: kInterrupted.
 /// Of a comparison: exit code 1, and the reason as the problem, where its runs differ, else 0.
-measure::Measurement run_checkout(const Recipe& recipe, const RunPlace& place, Workspace& workspace,
-                                  const Interrupt& interrupt);
+[[nodiscard]] measure::Measurement run_checkout(const Recipe& recipe, const RunPlace& place,
+                                                Workspace& workspace, const Interrupt& interrupt);
 
 }  // namespace rlreplay::bisect

@@ -74,9 +74,9 @@ class Sampler {
 };
 
 /// Equal for candidates of which one run is enough.
-std::string key_of(const Candidate& candidate);
+[[nodiscard]] std::string key_of(const Candidate& candidate);
 
 /// How many different builds the measurements are of.
-size_t count_builds(const std::vector<MeasuredRun>& samples);
+[[nodiscard]] size_t count_builds(const std::vector<MeasuredRun>& samples);
 
 }  // namespace rlreplay::bisect

@@ -7,7 +7,7 @@ namespace rlreplay::bisect {
 /// How a search ended, over revisions or over settings.
 enum class SearchResult { kFound, kNothing, kCannotJudge };
 
-constexpr std::string_view to_string(SearchResult result) {
+[[nodiscard]] constexpr std::string_view to_string(SearchResult result) {
   switch (result) {
     case SearchResult::kFound:
       return "found";

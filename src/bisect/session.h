@@ -14,7 +14,7 @@ namespace rlreplay::bisect {
 
 /// What a measurement depends on beside the candidate: commands, limits, what the good end is, the
 /// processor and the variables of the environment but those of a terminal or a login.
-std::string context_of(const Recipe& recipe, const Candidate& good);
+[[nodiscard]] std::string context_of(const Recipe& recipe, const Candidate& good);
 
 /// Measurements in a folder, a file a candidate and a line a measurement, each on disk before the
 /// next run begins. What a kill has left of a line is not read.
@@ -77,14 +77,14 @@ struct StoredSession {
 }
 
 /// The session that began last. Errors: kUsage where there is none.
-StoredSession last_session(const std::string& root);
+[[nodiscard]] StoredSession last_session(const std::string& root);
 
 /// `git bisect log` of a session, which `git bisect replay` reads. Errors: kUsage for one of
 /// changes.
-std::string bisect_log(const StoredSession& session);
+[[nodiscard]] std::string bisect_log(const StoredSession& session);
 
 /// Removes all that searches have stored below the root but for sessions that run, whose
 /// measurements stay too; the sessions that stay.
-size_t remove_stored(const std::string& root);
+[[nodiscard]] size_t remove_stored(const std::string& root);
 
 }  // namespace rlreplay::bisect

@@ -38,7 +38,7 @@ class StandIns {
 };
 
 /// `equal to it in what --path names`, and what is to be done where that was too little.
-std::string too_few_paths(const Revision& revision, const Revision& stand_in,
-                          const std::string& expected, const std::string& found);
+[[nodiscard]] std::string too_few_paths(const Revision& revision, const Revision& stand_in,
+                                        const std::string& expected, const std::string& found);
 
 }  // namespace rlreplay::bisect

@@ -66,18 +66,20 @@ class Backend {
 
 /// The engine's own functions on the kernels of `runtime`, which must outlive the backend: its sink
 /// is looked at in every call, and may be another one each time.
-std::unique_ptr<Backend> make_portable_backend(const Runtime& runtime, const BackendConfig& config);
+[[nodiscard]] std::unique_ptr<Backend> make_portable_backend(const Runtime& runtime,
+                                                             const BackendConfig& config);
 
 /// A portable backend whose work is done by the ranks of `config.layout`: threads of this process
 /// that share those of `runtime`, or processes where that has a host. One model besides holds what
 /// they have put together.
 /// Errors: kUnsupported where the model does not go into the layout.
-std::unique_ptr<Backend> make_layout_backend(const Runtime& runtime, const BackendConfig& config);
+[[nodiscard]] std::unique_ptr<Backend> make_layout_backend(const Runtime& runtime,
+                                                           const BackendConfig& config);
 
 /// `name`: "portable" or "torch"; the latter loads librlreplay_torch. All weights are zero;
 /// `runtime` as above.
 /// Errors: kUsage for another name; kEnvironment where the library is not there or does not load.
-std::unique_ptr<Backend> make_backend(std::string_view name, const Runtime& runtime,
-                                      const BackendConfig& config);
+[[nodiscard]] std::unique_ptr<Backend> make_backend(std::string_view name, const Runtime& runtime,
+                                                    const BackendConfig& config);
 
 }  // namespace rlreplay::engine

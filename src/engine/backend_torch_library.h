@@ -20,11 +20,12 @@ constexpr const char* kMakeTorchBackendSymbol = "rlreplay_make_torch_backend";
 
 /// A backend of the library in file `path`, which stays loaded.
 /// Errors: kEnvironment where it does not load or was built for another version of the program.
-std::unique_ptr<Backend> load_torch_backend(const std::string& path, const Runtime& runtime,
-                                            const BackendConfig& config);
+[[nodiscard]] std::unique_ptr<Backend> load_torch_backend(const std::string& path,
+                                                          const Runtime& runtime,
+                                                          const BackendConfig& config);
 
 /// libtorch's version, once a backend of it was loaded; else empty.
-std::string torch_version();
+[[nodiscard]] std::string torch_version();
 
 /// Where the library stands: beside the program, or in `lib` beside the program's folder.
 /// Errors: kEnvironment where there is none.

@@ -28,9 +28,9 @@ struct DealtStep {
 
 /// The ranks whose numbers these are, ascending: those that compute rows, and of a parameter's
 /// tensor those that answer for its parts. Of numbers that several compute alike it is the first.
-std::vector<int> ranks_of(const DealtStep& step, const EventNumbers& numbers);
+[[nodiscard]] std::vector<int> ranks_of(const DealtStep& step, const EventNumbers& numbers);
 
 /// The groups, of more than one rank, that exchange what the event is computed from.
-std::vector<RankGroup> exchanged_before(const DealtStep& step, const Event& event);
+[[nodiscard]] std::vector<RankGroup> exchanged_before(const DealtStep& step, const Event& event);
 
 }  // namespace rlreplay::engine

@@ -78,7 +78,8 @@ void refuse_score(const ModelContext& context, const Sample& sample, int64_t pos
   watch.restart();
   const Sample* one = &sample;
   if (runtime.ranks == nullptr) {
-    score_samples(context.with({runtime.kernels, runtime.pool, &watch}), {&one, 1}, temperature);
+    static_cast<void>(score_samples(context.with({runtime.kernels, runtime.pool, &watch}),
+                                    {&one, 1}, temperature));
   }
   refuse("the log-probability or the entropy of the token at position " + std::to_string(position) +
              " is not finite",

@@ -24,7 +24,7 @@ struct NotFinite {
 };
 
 /// `forward/1/swiglu/y, inf at position 10, column 33`.
-std::string to_string(const NotFinite& found);
+[[nodiscard]] std::string to_string(const NotFinite& found);
 
 /// Looks for the first value that is not finite, and then at nothing more.
 class FiniteWatch : public EventSink {

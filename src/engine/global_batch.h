@@ -47,21 +47,24 @@ struct HeldBatch {
 };
 
 /// What parts of a batch need of the whole batch, whose step had `scale`. Errors: as gather_batch.
-HeldBatch hold_batch(const Runtime& runtime, const ObjectiveConfig& objective, int64_t leaf,
-                     std::optional<int64_t> trajectories, std::span<const Sample> samples,
-                     std::span<const SampleTargets> targets, int scale);
+[[nodiscard]] HeldBatch hold_batch(const Runtime& runtime, const ObjectiveConfig& objective,
+                                   int64_t leaf, std::optional<int64_t> trajectories,
+                                   std::span<const Sample> samples,
+                                   std::span<const SampleTargets> targets, int scale);
 
 /// A part of a batch gets the weights and counts that its samples had in the whole.
 /// Errors: kUsage for a sample that is not of that batch.
 void keep_weights_of(const HeldBatch& whole, GlobalBatch& part);
 
 /// Errors: kUsage for a batch without samples, or an id that occurs twice.
-GlobalBatch gather_batch(const Runtime& runtime, const ObjectiveConfig& objective, int64_t leaf,
-                         std::optional<int64_t> trajectories, std::span<const Sample> samples,
-                         std::span<const SampleTargets> targets);
+[[nodiscard]] GlobalBatch gather_batch(const Runtime& runtime, const ObjectiveConfig& objective,
+                                       int64_t leaf, std::optional<int64_t> trajectories,
+                                       std::span<const Sample> samples,
+                                       std::span<const SampleTargets> targets);
 
 /// The losses of the global batch, of those of this rank's own samples, which the last stage has.
 /// Order: chains per sample over ascending tokens, then over samples by ascending id.
-Losses gather_losses(const Runtime& runtime, const GlobalBatch& batch, std::span<const Losses> own);
+[[nodiscard]] Losses gather_losses(const Runtime& runtime, const GlobalBatch& batch,
+                                   std::span<const Losses> own);
 
 }  // namespace rlreplay::engine

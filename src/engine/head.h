@@ -38,18 +38,19 @@ inline constexpr int64_t kHeadRows = 256;
 
 /// Scores of `scored`, given the final norm's output. Logits exist for a few leaves at a time.
 /// Shapes: hidden [T, C].
-Scores head_forward(const Runtime& runtime, const Model& model, kernels::Matrix<const float> hidden,
-                    const ScoredRows& scored, float temperature,
-                    Logits precision = Logits::kBinary32);
+[[nodiscard]] Scores head_forward(const Runtime& runtime, const Model& model,
+                                  kernels::Matrix<const float> hidden, const ScoredRows& scored,
+                                  float temperature, Logits precision = Logits::kBinary32);
 
 /// How much of a batch is scored before the first gradient is asked for.
 enum class Scored { kUpToRow, kAll };
 
 /// Scores and the backward: dhidden [T, C] (rows not scored get +0) and the head's gradient.
 /// Scored::kAll computes the logits of a batch of several groups of leaves twice.
-Scores head_backward(const Runtime& runtime, const Model& model,
-                     kernels::Matrix<const float> hidden, const ScoredRows& scored,
-                     float temperature, Scored before, const LossGradient& loss_gradient,
-                     Gradients& gradients, kernels::Matrix<float> dhidden);
+[[nodiscard]] Scores head_backward(const Runtime& runtime, const Model& model,
+                                   kernels::Matrix<const float> hidden, const ScoredRows& scored,
+                                   float temperature, Scored before,
+                                   const LossGradient& loss_gradient, Gradients& gradients,
+                                   kernels::Matrix<float> dhidden);
 
 }  // namespace rlreplay::engine

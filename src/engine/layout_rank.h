@@ -52,13 +52,14 @@ void put_result(StepResult& all, const RankPlace& place, size_t first, StepResul
 
 /// Which of `items` requests or samples that are only read a rank takes: those of dp and of cp hold
 /// the same weights.
-kernels::Range dealt_to_read(size_t items, const Layout& layout, const RankPlace& place);
+[[nodiscard]] kernels::Range dealt_to_read(size_t items, const Layout& layout,
+                                           const RankPlace& place);
 
 /// Whether a rank tells what came of those that it took: one of those that took the same.
 [[nodiscard]] bool tells_read(const Layout& layout, const RankPlace& place);
 
 /// The layout of ranks that only read the model: their residual stream is not cut (sp).
-Layout reading(const Layout& layout);
+[[nodiscard]] Layout reading(const Layout& layout);
 
 /// One rank of a layout, and what it keeps from step to step.
 class LayoutRank {
@@ -94,9 +95,9 @@ class LayoutRank {
 };
 
 /// How many positions a table of rotations needs for samples, or for all that may be generated.
-int64_t positions_of(std::span<const Sample> samples);
-int64_t positions_of(const ModelConfig& model, std::span<const Request> requests,
-                     int64_t max_response);
+[[nodiscard]] int64_t positions_of(std::span<const Sample> samples);
+[[nodiscard]] int64_t positions_of(const ModelConfig& model, std::span<const Request> requests,
+                                   int64_t max_response);
 
 /// A table of rotations that grows with the samples that are seen.
 class GrowingRotary {

@@ -27,6 +27,6 @@ void check_learning_rate(const LearningRate& schedule);
 /// all later ones have min_lr.
 /// Rounding: binary64, every operation once, as written in learning_rate.cpp; no libm. The cosine's
 /// (cos(pi x) + 1) / 2 is sin(pi / 2 (1 - x))^2, which keeps its digits near the end.
-double learning_rate(const LearningRate& schedule, int64_t steps_taken);
+[[nodiscard]] double learning_rate(const LearningRate& schedule, int64_t steps_taken);
 
 }  // namespace rlreplay::engine

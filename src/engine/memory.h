@@ -44,10 +44,10 @@ struct MemoryEstimate {
 
 /// Counts the buffers of engine::rollout, score and run_step, and the states and values that are
 /// recorded; the programs themselves and digests come on top.
-MemoryEstimate estimate_memory(const ModelConfig& config, const MemoryShape& shape);
+[[nodiscard]] MemoryEstimate estimate_memory(const ModelConfig& config, const MemoryShape& shape);
 
 /// "weights 1.98 GB, packed 3.95 GB, ...; 12.3 GB at the peak": one line, parts of 0 left out.
-std::string to_string(const MemoryEstimate& estimate);
+[[nodiscard]] std::string to_string(const MemoryEstimate& estimate);
 
 /// Errors: kEnvironment where the estimate does not fit into `available` bytes, with the parts and
 /// the options that would make it smaller.

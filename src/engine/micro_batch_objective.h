@@ -18,8 +18,8 @@ struct ScoredTokens {
 };
 
 /// The tokens of samples [first, first + count) that context-parallel rank `cp` of `size` scores.
-ScoredTokens scored_tokens(std::span<const Sample> samples, size_t first, size_t count,
-                           int64_t leaf, int cp, int size);
+[[nodiscard]] ScoredTokens scored_tokens(std::span<const Sample> samples, size_t first,
+                                         size_t count, int64_t leaf, int cp, int size);
 
 /// The objective of a micro-batch's scored rows, shown to the sink and kept in `out`.
 class MicroBatchObjective {

@@ -28,11 +28,11 @@ struct Moments {
 
 /// The norm of all gradients, of which the rank has the sums `held`, in binary64: exact squares,
 /// one rounding (tied tensors once, and every element once that several ranks hold).
-double gradient_norm(const Runtime& runtime, const Model& model, kernels::Range held,
-                     const Gradients& gradients);
+[[nodiscard]] double gradient_norm(const Runtime& runtime, const Model& model, kernels::Range held,
+                                   const Gradients& gradients);
 
 /// kernels::clip_scale with eps 1e-6; 1 where clipping is off.
-float clip_scale(const OptimizerConfig& config, double norm);
+[[nodiscard]] float clip_scale(const OptimizerConfig& config, double norm);
 
 /// The update number `step` (from 1) of every element whose moments the rank holds, and the others'
 /// from those that hold theirs; then the weights are packed anew.

@@ -15,14 +15,15 @@
 namespace rlreplay::engine {
 
 /// The rows of the residual stream that a rank holds, of `rows`: with sp a part of them.
-kernels::Range stream_rows(const Runtime& runtime, int64_t rows);
+[[nodiscard]] kernels::Range stream_rows(const Runtime& runtime, int64_t rows);
 
 /// Fills the rows of [rows, C] that other ranks hold of the stream.
 void gather_stream(const Runtime& runtime, kernels::Matrix<float> whole);
 
 /// The whole of what `own` is the stream's rows of: `own` itself, or gathered into `room`.
-kernels::Matrix<const float> whole_stream(const Runtime& runtime, kernels::Matrix<const float> own,
-                                          int64_t rows, Buffer<float>& room);
+[[nodiscard]] kernels::Matrix<const float> whole_stream(const Runtime& runtime,
+                                                        kernels::Matrix<const float> own,
+                                                        int64_t rows, Buffer<float>& room);
 
 /// y = x w (+ residual), each rank having some segments of the inner axis: subtrees are moved, then
 /// one tree over them, then the residual. Shapes: x [T, K of the rank], y and residual rows `own`
@@ -34,18 +35,22 @@ void row_parallel(const Runtime& runtime, kernels::Matrix<const float> x,
 
 /// The ranks' columns side by side. Shapes: own [T, n] of equal n; result [T, n times tp] in
 /// `room`. Not to be called with one rank of tp.
-kernels::Matrix<float> gather_columns(const Runtime& runtime, kernels::Matrix<const float> own,
-                                      Buffer<float>& room);
+[[nodiscard]] kernels::Matrix<float> gather_columns(const Runtime& runtime,
+                                                    kernels::Matrix<const float> own,
+                                                    Buffer<float>& room);
 
 /// The ranks' columns side by side, of an axis of `n` that is cut as evenly as it goes. Shapes: own
 /// [T, its part]; result [T, n] in `room`. Not to be called with one rank of tp.
-kernels::Matrix<float> gather_axis(const Runtime& runtime, kernels::Matrix<const float> own,
-                                   int64_t n, Buffer<float>& room);
+[[nodiscard]] kernels::Matrix<float> gather_axis(const Runtime& runtime,
+                                                 kernels::Matrix<const float> own, int64_t n,
+                                                 Buffer<float>& room);
 
 /// Rows of all context-parallel ranks in the order of positions.
 /// Shapes: own [T, n]; result [all rows, n] in `room`.
-kernels::Matrix<float> gather_context(const Runtime& runtime, const ContextRows& context,
-                                      kernels::Matrix<const float> own, Buffer<float>& room);
+[[nodiscard]] kernels::Matrix<float> gather_context(const Runtime& runtime,
+                                                    const ContextRows& context,
+                                                    kernels::Matrix<const float> own,
+                                                    Buffer<float>& room);
 
 /// Items of all ranks of a group, in its order; how many each has may differ.
 template <class T>
@@ -54,7 +59,7 @@ struct Gathered {
   std::vector<size_t> first;  // of each rank
 };
 template <class T>
-Gathered<T> gather_items(Group& group, std::span<const T> own) {
+[[nodiscard]] Gathered<T> gather_items(Group& group, std::span<const T> own) {
   const auto ranks = static_cast<size_t>(group.size());
   std::vector<int64_t> counts(ranks);
   const auto count = static_cast<int64_t>(own.size());

@@ -23,6 +23,6 @@ inline constexpr RankCall kOrderCall{RankGroup::kWorld, RankCall::Kind::kOrder};
 inline constexpr RankCall kPartCall{RankGroup::kWorld, RankCall::Kind::kPart};
 
 /// "tp gather".
-std::string to_string(const RankCall& call);
+[[nodiscard]] std::string to_string(const RankCall& call);
 
 }  // namespace rlreplay::engine

@@ -14,12 +14,12 @@ enum class RankGroup : uint8_t { kWorld, kDp, kTp, kPp, kCp };
 inline constexpr int kGroupCount = 5;
 
 /// "world", "dp".
-std::string_view name(RankGroup group);
+[[nodiscard]] std::string_view name(RankGroup group);
 
 /// Ranks of the world in the order of a group, by its name.
 using GroupMembers = std::array<std::vector<int>, kGroupCount>;
 
 /// The groups that the rank at `place` is in.
-GroupMembers groups_of(const Layout& layout, const RankPlace& place);
+[[nodiscard]] GroupMembers groups_of(const Layout& layout, const RankPlace& place);
 
 }  // namespace rlreplay::engine

@@ -27,6 +27,6 @@ struct RankMeeting {
 /// Connects every rank to every other. Returns the sockets, by rank, with nothing at the own place.
 /// Errors: kEnvironment where ranks do not come in time, or no address is free; kUsage where two
 /// have one rank, or the number of ranks or the program differ.
-std::vector<Descriptor> meet(const RankMeeting& meeting);
+[[nodiscard]] std::vector<Descriptor> meet(const RankMeeting& meeting);
 
 }  // namespace rlreplay::engine

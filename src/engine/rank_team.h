@@ -38,10 +38,12 @@ class RankTeam {
 
 /// Threads of this process, which share those of `runtime`. `runtime` outlives them; its sink is
 /// asked for with every step.
-std::unique_ptr<RankTeam> make_thread_team(const Runtime& runtime, const BackendConfig& config);
+[[nodiscard]] std::unique_ptr<RankTeam> make_thread_team(const Runtime& runtime,
+                                                         const BackendConfig& config);
 
 /// Processes, of which this one is rank 0: as `runtime.host` starts them.
-std::unique_ptr<RankTeam> make_process_team(const Runtime& runtime, const BackendConfig& config);
+[[nodiscard]] std::unique_ptr<RankTeam> make_process_team(const Runtime& runtime,
+                                                          const BackendConfig& config);
 
 /// Counts the samples that ranks finish each of their own, for one who is told.
 class SharedProgress {

@@ -19,7 +19,7 @@ struct RankState {
 };
 
 /// "rank 0 (tp 0) waits in tp gather for rank 1 (tp 1)".
-std::string waiting_text(const Layout& layout, int rank, const RankState& state);
+[[nodiscard]] std::string waiting_text(const Layout& layout, int rank, const RankState& state);
 
 /// What each rank was last heard to do.
 class RankWatch {

@@ -16,6 +16,6 @@ struct RefusedByRanks {
   bool any = false;
   bool finite = true;  // whether a smaller scale may take them
 };
-RefusedByRanks gather_refused(const Runtime& runtime, const Gradients& gradients);
+[[nodiscard]] RefusedByRanks gather_refused(const Runtime& runtime, const Gradients& gradients);
 
 }  // namespace rlreplay::engine

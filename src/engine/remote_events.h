@@ -40,8 +40,8 @@ class RemoteSink : public EventSink {
 };
 
 /// The events of a model that `wants` is true of.
-std::vector<Event> wanted_events(const ModelConfig& config,
-                                 const std::function<bool(const Event&)>& wants);
+[[nodiscard]] std::vector<Event> wanted_events(const ModelConfig& config,
+                                               const std::function<bool(const Event&)>& wants);
 
 /// Shows a sink what `rank` sent. Returns, of a part, the elements as the sink left them, which
 /// that rank waits for.

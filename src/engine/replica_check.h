@@ -27,7 +27,7 @@ struct ReplicaDifference {
 };
 
 /// "reduce/0/gradient/w[3, 7] is 5 on rank 1 (dp 1) and 4 on rank 0 (dp 0)", and who is outvoted.
-std::string to_string(const ReplicaDifference& difference, const Layout& layout);
+[[nodiscard]] std::string to_string(const ReplicaDifference& difference, const Layout& layout);
 
 /// Compares the exact sums of the elements `held` by digest, after they were reduced. Every rank is
 /// told the same.

@@ -30,8 +30,8 @@ struct RolloutConfig {
 /// Every token of the response has loss mask 1 and its log-probability. The ranks of a stage and of
 /// a tensor-parallel group, which generate the same, all get it.
 /// Errors: as check_requests; kCorrupt for logits that are not finite, from which nothing is drawn.
-std::vector<Sample> rollout(const ModelContext& context, std::span<const Request> requests,
-                            const RolloutConfig& config,
-                            const std::function<void(int64_t finished)>& progress = {});
+[[nodiscard]] std::vector<Sample> rollout(
+    const ModelContext& context, std::span<const Request> requests, const RolloutConfig& config,
+    const std::function<void(int64_t finished)>& progress = {});
 
 }  // namespace rlreplay::engine

@@ -15,13 +15,15 @@ struct RotaryView {
 };
 
 /// What the model's configuration says of its rotary embedding.
-kernels::RopeConfig rope_config(const ModelConfig& config, kernels::Rope rope);
+[[nodiscard]] kernels::RopeConfig rope_config(const ModelConfig& config, kernels::Rope rope);
 
 /// The model's table for sequences of up to `positions` tokens.
-kernels::RotaryTable make_rotary_table(const ModelConfig& config, kernels::Rope rope,
-                                       int64_t positions, ThreadPool& pool);
+[[nodiscard]] kernels::RotaryTable make_rotary_table(const ModelConfig& config, kernels::Rope rope,
+                                                     int64_t positions, ThreadPool& pool);
 
 /// A view of a table, which must outlive it.
-inline RotaryView view(const kernels::RotaryTable& table) { return {table.cos(), table.sin()}; }
+[[nodiscard]] inline RotaryView view(const kernels::RotaryTable& table) {
+  return {table.cos(), table.sin()};
+}
 
 }  // namespace rlreplay::engine

@@ -52,12 +52,12 @@ struct RowBatch {
 };
 
 /// Errors: kInternal where a chunk begins inside a leaf and `leaf` is not 0 (no gradients wanted).
-RowBatch make_row_batch(std::span<const Chunk> chunks, int64_t leaf);
+[[nodiscard]] RowBatch make_row_batch(std::span<const Chunk> chunks, int64_t leaf);
 
 /// The batch of whole samples, or of what a context-parallel rank (`cp` of `size`) holds of them:
 /// two chunks a sample. `leaf` of 0: no gradients wanted; samples are then cut between leaves of
 /// the usual size.
-RowBatch batch_of_samples(std::span<const Sample* const> samples, int64_t leaf, int cp = 0,
-                          int size = 1);
+[[nodiscard]] RowBatch batch_of_samples(std::span<const Sample* const> samples, int64_t leaf,
+                                        int cp = 0, int size = 1);
 
 }  // namespace rlreplay::engine

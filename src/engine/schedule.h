@@ -13,7 +13,7 @@ struct MicroBatch {
 };
 
 /// `size` samples each, the last what is left; 0: all at once.
-std::vector<MicroBatch> micro_batches(size_t samples, int64_t size);
+[[nodiscard]] std::vector<MicroBatch> micro_batches(size_t samples, int64_t size);
 
 /// What a stage does next with a micro-batch.
 struct StageAction {
@@ -25,6 +25,6 @@ struct StageAction {
 /// One forward, one backward (1F1B): a stage that `after` others follow begins with as many
 /// forwards, then takes turns, and ends with the backwards that are left. No stage holds more
 /// micro-batches than there are stages; one alone takes each through at once. No sum depends on it.
-std::vector<StageAction> make_schedule(int64_t after, int64_t micro_batches);
+[[nodiscard]] std::vector<StageAction> make_schedule(int64_t after, int64_t micro_batches);
 
 }  // namespace rlreplay::engine

@@ -31,19 +31,20 @@ struct Shard {
 };
 
 /// The shard of a model that is not cut.
-Shard whole_shard(const ModelConfig& config);
+[[nodiscard]] Shard whole_shard(const ModelConfig& config);
 
 /// Errors: kUnsupported where the model cannot be cut so, as check_layout.
-Shard make_shard(const ModelConfig& config, const Layout& layout, const RankPlace& place);
+[[nodiscard]] Shard make_shard(const ModelConfig& config, const Layout& layout,
+                               const RankPlace& place);
 
 /// Why a model cannot be cut so; empty where it can.
-std::string refusal_of(const ModelConfig& config, const Layout& layout);
+[[nodiscard]] std::string refusal_of(const ModelConfig& config, const Layout& layout);
 
 /// Errors: kUnsupported, with the layouts of as many ranks that would do.
 void check_layout(const ModelConfig& config, const Layout& layout);
 
 /// Every layout of that many ranks (without sp and zero) that fits, ascending by dp, tp, pp, cp.
-std::vector<Layout> fitting_layouts(const ModelConfig& config, int ranks);
+[[nodiscard]] std::vector<Layout> fitting_layouts(const ModelConfig& config, int ranks);
 
 /// Where a rank's part of a parameter stands in the whole one.
 struct Slice {
@@ -62,7 +63,8 @@ struct ShardTable {
 };
 
 /// `place` decides which of several ranks that hold the same owns it.
-ShardTable shard_parameters(const ModelConfig& config, const Shard& shard, const RankPlace& place);
+[[nodiscard]] ShardTable shard_parameters(const ModelConfig& config, const Shard& shard,
+                                          const RankPlace& place);
 
 /// Calls use(local, whole, count) for runs of elements of a rank's flat storage, inside of `held`,
 /// and where they stand in the whole one; with `owned` only for those that this rank answers for.
@@ -72,7 +74,7 @@ void for_shard_runs(const ShardTable& shard, const ParameterTable& whole, kernel
 
 /// Flat storage [begin, end) of a rank's parameters whose moments data-parallel rank `dp` of `size`
 /// holds: whole rows of matrices, whole vectors, as evenly as they go.
-kernels::Range zero_range(const ParameterTable& table, int dp, int size);
+[[nodiscard]] kernels::Range zero_range(const ParameterTable& table, int dp, int size);
 
 template <class Use>
 void for_shard_runs(const ShardTable& shard, const ParameterTable& whole, kernels::Range held,
@@ -95,13 +97,13 @@ void for_shard_runs(const ShardTable& shard, const ParameterTable& whole, kernel
 
 /// Samples [begin, end) of a global batch of `samples` that data-parallel rank `dp` of `size`
 /// takes; may be none.
-kernels::Range dealt_samples(int64_t samples, int dp, int size);
+[[nodiscard]] kernels::Range dealt_samples(int64_t samples, int dp, int size);
 
 /// Positions of a sample of `length` tokens that a context-parallel rank holds: two runs, either
 /// may be empty, each beginning on a border of its leaves.
 struct ContextRuns {
   kernels::Range low, high;
 };
-ContextRuns context_runs(int64_t length, int64_t leaf, int cp, int size);
+[[nodiscard]] ContextRuns context_runs(int64_t length, int64_t leaf, int cp, int size);
 
 }  // namespace rlreplay::engine

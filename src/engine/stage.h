@@ -34,11 +34,11 @@ void final_norm(const Runtime& runtime, const Model& model, const RowBatch& batc
                 kernels::Matrix<const float> x, kernels::Matrix<float> y, float* r);
 
 /// A batch of neighbours, as the functions below take it.
-std::vector<const Sample*> pointers_to(std::span<const Sample> samples);
+[[nodiscard]] std::vector<const Sample*> pointers_to(std::span<const Sample> samples);
 
 /// The rows that a response token follows, of a batch whose samples are `samples` in this order.
-ScoredRows rows_to_score(std::span<const Sample* const> samples, const RowBatch& batch,
-                         int64_t leaf);
+[[nodiscard]] ScoredRows rows_to_score(std::span<const Sample* const> samples,
+                                       const RowBatch& batch, int64_t leaf);
 
 /// A micro-batch in this rank's stage of the pipeline, which is the whole model where there is no
 /// pipeline. Between its forward and its backward other micro-batches may go through the stage.

@@ -64,8 +64,8 @@ struct StepResult {
 /// Errors: as check_samples and check_batch; kCorrupt where a score or a gradient is not finite,
 /// with the first event that has such a number; kUnsupported where a gradient's contribution is too
 /// large at three scales, by name.
-StepResult run_step(const Runtime& runtime, TrainState& state, Gradients& gradients,
-                    const RotaryView& rotary, std::span<const Sample> samples,
-                    std::span<const SampleTargets> targets, const StepConfig& config);
+[[nodiscard]] StepResult run_step(const Runtime& runtime, TrainState& state, Gradients& gradients,
+                                  const RotaryView& rotary, std::span<const Sample> samples,
+                                  std::span<const SampleTargets> targets, const StepConfig& config);
 
 }  // namespace rlreplay::engine

@@ -69,7 +69,7 @@ class RoundingSink : public EventSink {
   }
   void rows(const Event&, const EventView& v, const RowCoordinates&) override {
     if (v.dtype != DType::kF32) return;
-    round_to_bfloat16(Matrix<float>(reinterpret_cast<float*>(v.data), v.rows, v.cols, v.stride));
+    round_elements(Matrix<float>(reinterpret_cast<float*>(v.data), v.rows, v.cols, v.stride));
   }
   void whole(const Event&, const EventView&) override {}
   void restart() override {}
@@ -148,7 +148,7 @@ class Stream {
     if (!options_.rounded) return;
     rounded_x_.resize(x_.size());
     std::copy_n(x_.data(), x_.size(), rounded_x_.data());
-    round_to_bfloat16(Matrix<float>(rounded_x_.data(), rows, C));
+    round_elements(Matrix<float>(rounded_x_.data(), rows, C));
   }
 
   /// The weights of a layer, read and packed, in a model of one.
@@ -224,7 +224,7 @@ class Stream {
                                           .eps = static_cast<float>(config_.norm_eps),
                                           .y = h,
                                           .r = r.data()});
-      if (logits == Logits::kBfloat16) round_to_bfloat16(h);
+      if (logits == Logits::kBfloat16) round_elements(h);
       const ScoredRows rows =
           rows_to_score(pointers_to(part.samples), part.batch, kernels::kTokenLeaf);
       append_scores(part.samples,

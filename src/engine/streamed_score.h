@@ -37,12 +37,12 @@ struct StreamPlan {
   int64_t passes = 0;                  // of a block through a layer or the head
   bool nuclei = false;                 // logits are held a second time
 };
-StreamPlan plan_stream(const ModelConfig& config, std::span<const Sample> samples,
-                       const StreamOptions& options);
+[[nodiscard]] StreamPlan plan_stream(const ModelConfig& config, std::span<const Sample> samples,
+                                     const StreamOptions& options);
 
 /// What score_streamed will hold in memory; mapped files come on top.
-MemoryEstimate estimate_memory(const ModelConfig& config, const StreamOptions& options,
-                               const StreamPlan& plan);
+[[nodiscard]] MemoryEstimate estimate_memory(const ModelConfig& config,
+                                             const StreamOptions& options, const StreamPlan& plan);
 
 /// Per sample, in their order; `rounded` is empty unless it was asked for.
 struct StreamedScores {
@@ -52,9 +52,10 @@ struct StreamedScores {
 
 /// Gives the bits of Backend::score on the portable kernel set with the whole model in memory.
 /// `progress` is told the passes that are done. Errors: as check_samples.
-StreamedScores score_streamed(const Runtime& runtime, const ModelConfig& config,
-                              const WeightReader& read, std::span<const Sample> samples,
-                              const StreamOptions& options, const StreamPlan& plan,
-                              const std::function<void(int64_t)>& progress);
+[[nodiscard]] StreamedScores score_streamed(const Runtime& runtime, const ModelConfig& config,
+                                            const WeightReader& read,
+                                            std::span<const Sample> samples,
+                                            const StreamOptions& options, const StreamPlan& plan,
+                                            const std::function<void(int64_t)>& progress);
 
 }  // namespace rlreplay::engine

@@ -41,7 +41,7 @@ void VocabPass::forward(Matrix<const float> hidden, std::span<const int64_t> row
                                     .bias = nullptr,
                                     .residual = {},
                                     .y = logits()});
-  if (precision_ == Logits::kBfloat16) round_to_bfloat16(logits());
+  if (precision_ == Logits::kBfloat16) round_elements(logits());
   statistics(logits(), temperature_, max_, z_, e_);
 }
 
@@ -69,7 +69,7 @@ void VocabPass::statistics(Matrix<float> logits, float temperature, Buffer<float
   if (runtime_.tp() == nullptr) return;
   for (Buffer<float>* sums : {&z, &e}) {
     Buffer<float> room;
-    gather_columns(runtime_, {sums->data(), logits.rows, width}, room);
+    static_cast<void>(gather_columns(runtime_, {sums->data(), logits.rows, width}, room));
     sums->swap(room);
   }
 }

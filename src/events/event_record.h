@@ -104,6 +104,6 @@ struct RecordOptions {
 
 /// `steps|tensors|ops[+stats][+values]`, in any order after the first. Errors: kUsage.
 [[nodiscard]] RecordOptions parse_record_options(std::string_view text);
-std::string to_string(const RecordOptions& options);
+[[nodiscard]] std::string to_string(const RecordOptions& options);
 
 }  // namespace rlreplay::engine

@@ -52,8 +52,8 @@ enum class Op : uint8_t {
 };
 
 /// The names in `3.0/backward/1/down/dx`.
-std::string_view name(Phase phase);
-std::string_view name(Op op);
+[[nodiscard]] std::string_view name(Phase phase);
+[[nodiscard]] std::string_view name(Op op);
 
 /// One output of one operation of a step.
 struct Event {

@@ -7,6 +7,6 @@
 namespace rlreplay::engine {
 
 /// The lines of event_table(), built anew.
-std::vector<EventSpec> make_event_lines();
+[[nodiscard]] std::vector<EventSpec> make_event_lines();
 
 }  // namespace rlreplay::engine

@@ -20,20 +20,20 @@ struct StepEvent {
 };
 
 /// `PHASE/LAYER/OP/TENSOR`, LAYER `-` where there is none.
-std::string to_string(const Event& event);
+[[nodiscard]] std::string to_string(const Event& event);
 /// `ROLLOUT.STEP/PHASE/LAYER/OP/TENSOR`: `3.0/backward/1/down/dx`.
-std::string to_string(const StepEvent& event);
+[[nodiscard]] std::string to_string(const StepEvent& event);
 
 /// The name of what an event holds, as its digest takes it (docs/numerics.md section 8): that of a
 /// parameter; for moments `exp_avg/` and `exp_avg_sq/` before it; else `LAYER/OP/TENSOR`, so that a
 /// row of a rollout has the digest of the same row of the training forward.
-std::string digest_name(const Event& event);
+[[nodiscard]] std::string digest_name(const Event& event);
 
 /// An event of another table than ours: somebody else's trainer named it, and its name is all that
 /// is known of it. `tensor` is that name.
 [[nodiscard]] bool is_named(const Event& event);
 /// `phase`: kRollout for one of a rollout, kForward for one of a step.
-Event named_event(std::string name, Phase phase);
+[[nodiscard]] Event named_event(std::string name, Phase phase);
 /// The event of a recorded name, whoever's it is. Of ours only where type and dimensions are those
 /// that it can have here.
 [[nodiscard]] Event recorded_event(std::string_view name, DType dtype, size_t dims, Phase phase);

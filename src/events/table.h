@@ -93,7 +93,7 @@ struct EventSpec {
 };
 
 /// All events, in canonical order within a layer; a phase's layers stand together.
-const std::vector<EventSpec>& event_table();
+[[nodiscard]] const std::vector<EventSpec>& event_table();
 
 /// The line of an event, null where there is none.
 [[nodiscard]] const EventSpec* find_event(const Event& event);
@@ -102,10 +102,10 @@ const std::vector<EventSpec>& event_table();
 /// neither is one value.
 [[nodiscard]] bool is_parameter(Kind kind);
 [[nodiscard]] bool is_per_token(Kind kind);
-DType dtype_of(Kind kind);
+[[nodiscard]] DType dtype_of(Kind kind);
 
 /// The name on the command line and in dumps: "steps", "tensors", "ops".
-std::string_view name(Granularity granularity);
+[[nodiscard]] std::string_view name(Granularity granularity);
 
 /// The canonical order of events: by phase, then as they are computed, layers ascending and in the
 /// backward descending. Errors: kInternal for an event outside of the table.
@@ -116,10 +116,10 @@ struct EventOrder {
   int line;
   friend auto operator<=>(const EventOrder&, const EventOrder&) = default;
 };
-EventOrder event_order(const Event& event);
+[[nodiscard]] EventOrder event_order(const Event& event);
 
 /// The name on disk of a line's parameter.
-std::string parameter_name(std::string_view tensor, int layer);
+[[nodiscard]] std::string parameter_name(std::string_view tensor, int layer);
 
 /// What `event` is computed from, in a model of `layers` layers.
 struct ResolvedInput {
@@ -128,15 +128,15 @@ struct ResolvedInput {
   When when = When::kAlways;
   bool before = false;
 };
-std::vector<ResolvedInput> event_inputs(const Event& event, int64_t layers);
+[[nodiscard]] std::vector<ResolvedInput> event_inputs(const Event& event, int64_t layers);
 /// The inputs of `event` that exist in such a model.
-std::vector<ResolvedInput> event_inputs(const Event& event, const ModelConfig& model);
+[[nodiscard]] std::vector<ResolvedInput> event_inputs(const Event& event, const ModelConfig& model);
 
 /// Elements of a row, by model.
-int64_t row_width(Width width, const ModelConfig& config);
+[[nodiscard]] int64_t row_width(Width width, const ModelConfig& config);
 
 /// Where tensor parallelism may cut a row, so where a digest's blocks end (docs/numerics.md
 /// section 8).
-std::vector<int64_t> row_cuts(Width width, const ModelConfig& config);
+[[nodiscard]] std::vector<int64_t> row_cuts(Width width, const ModelConfig& config);
 
 }  // namespace rlreplay::engine

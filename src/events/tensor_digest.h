@@ -18,8 +18,8 @@ struct DigestPlan {
 };
 
 /// Errors: kInternal for an event outside of the table or a parameter that the model lacks.
-DigestPlan digest_plan(const Event& event, const ModelConfig& config,
-                       const ParameterTable& parameters);
+[[nodiscard]] DigestPlan digest_plan(const Event& event, const ModelConfig& config,
+                                     const ParameterTable& parameters);
 
 /// What one row says of a tensor.
 struct RowSummary {

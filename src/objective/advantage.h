@@ -51,11 +51,12 @@ struct AdvantageConfig {
 /// is the first reward plus the mean distance from it, so that equal rewards give exactly 0; where
 /// that is not finite, the rewards' sum over their number.
 /// Errors: kUsage where Miles' samples of one trajectory have several rewards.
-std::vector<double> shaped_rewards(const AdvantageConfig& config, std::span<const Sample> samples);
+[[nodiscard]] std::vector<double> shaped_rewards(const AdvantageConfig& config,
+                                                 std::span<const Sample> samples);
 
 /// The samples whose rewards are shaped together, as indices; none where rewards stay as they are.
-std::vector<std::vector<size_t>> reward_groups(const AdvantageConfig& config,
-                                               std::span<const Sample> samples);
+[[nodiscard]] std::vector<std::vector<size_t>> reward_groups(const AdvantageConfig& config,
+                                                             std::span<const Sample> samples);
 
 /// A value for each response token of each sample.
 using TokenValues = std::vector<std::vector<double>>;
@@ -69,9 +70,11 @@ using TokenValues = std::vector<std::vector<double>>;
 struct Returns {
   TokenValues returns, advantages;
 };
-Returns compute_returns(const AdvantageConfig& config, std::span<const Sample> samples,
-                        std::span<const double> rewards, std::span<const SampleTargets> targets,
-                        std::span<const size_t> rewarded = {});
+[[nodiscard]] Returns compute_returns(const AdvantageConfig& config,
+                                      std::span<const Sample> samples,
+                                      std::span<const double> rewards,
+                                      std::span<const SampleTargets> targets,
+                                      std::span<const size_t> rewarded = {});
 
 /// Values less the unmasked ones' mean, over their deviation (ddof 1; one token alone: ddof 0).
 /// Order: chains in binary64 over samples by ascending id, tokens ascending; the mean is the first

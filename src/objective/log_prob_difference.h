@@ -31,6 +31,6 @@ struct LogProbDifference {
                                                   std::span<const std::vector<float>> b);
 
 /// {"max": ..., "mean": ..., ..., "where": {"sample": ..., "token": ..., "rank": 0}}
-std::string to_json(const LogProbDifference& difference);
+[[nodiscard]] std::string to_json(const LogProbDifference& difference);
 
 }  // namespace rlreplay

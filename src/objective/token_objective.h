@@ -88,22 +88,23 @@ struct SequenceTerms {
 
 /// The terms of one sample, from all its response tokens in order; zeros where nothing reads them.
 /// Order: chains in binary64 over ascending unmasked tokens, then one division.
-SequenceTerms sequence_terms(const ObjectiveConfig& config, std::span<const TokenInput> sample);
+[[nodiscard]] SequenceTerms sequence_terms(const ObjectiveConfig& config,
+                                           std::span<const TokenInput> sample);
 
 /// The terms of one token. Derivatives at a kink are those of the side without the clip.
 /// Source: Schulman et al., Proximal policy optimization algorithms (2017): kClip. Zheng et al.,
 /// Group sequence policy optimization (2025): kSequence. MiniMax-M1 (2025): kCispo.
 /// Rounding: as written in token_objective.cpp, every operation once in binary64; c and ce once
 /// more, to binary32.
-TokenTerms token_objective(const ObjectiveConfig& config, const TokenInput& token,
-                           const SequenceTerms& sequence = {});
+[[nodiscard]] TokenTerms token_objective(const ObjectiveConfig& config, const TokenInput& token,
+                                         const SequenceTerms& sequence = {});
 
 /// The objective of all tokens of one sample.
-std::vector<TokenTerms> sample_objective(const ObjectiveConfig& config,
-                                         std::span<const TokenInput> sample);
+[[nodiscard]] std::vector<TokenTerms> sample_objective(const ObjectiveConfig& config,
+                                                       std::span<const TokenInput> sample);
 
 /// The advantage that the policy loss takes.
-double policy_advantage(Dialect dialect, double advantage);
+[[nodiscard]] double policy_advantage(Dialect dialect, double advantage);
 
 /// KL estimate of one token from `difference`, log_prob - ref_log_prob, times `ratio` where it is
 /// unbiased, and its derivative by log_prob (of which the ratio's logarithm is the other part). Of
@@ -113,8 +114,8 @@ struct Kl {
   double value = 0;
   double derivative = 0;
 };
-Kl kl_of_difference(KlType type, Dialect dialect, double difference,
-                    std::optional<double> ratio = {});
+[[nodiscard]] Kl kl_of_difference(KlType type, Dialect dialect, double difference,
+                                  std::optional<double> ratio = {});
 
 /// PPO's value loss of one token: the larger square of the value's and the clipped value's distance
 /// from the return.
@@ -123,6 +124,7 @@ struct ValueTerms {
   double derivative = 0;  // by the value
   bool clipped = false;
 };
-ValueTerms value_objective(double clip, double value, double old_value, double target);
+[[nodiscard]] ValueTerms value_objective(double clip, double value, double old_value,
+                                         double target);
 
 }  // namespace rlreplay::engine

@@ -13,12 +13,13 @@ namespace rlreplay::engine {
 using WideToken = TokenNumbers<double>;
 
 /// As the functions of the same names in token_objective.h.
-SequenceTerms sequence_terms(const ObjectiveConfig& config, std::span<const WideToken> sample);
-TokenTerms token_objective(const ObjectiveConfig& config, const WideToken& token,
-                           const SequenceTerms& sequence);
+[[nodiscard]] SequenceTerms sequence_terms(const ObjectiveConfig& config,
+                                           std::span<const WideToken> sample);
+[[nodiscard]] TokenTerms token_objective(const ObjectiveConfig& config, const WideToken& token,
+                                         const SequenceTerms& sequence);
 /// old - current log-probability, as a step's records have it: GSPO's is the sample's mean.
-double policy_kl(const ObjectiveConfig& config, const WideToken& token,
-                 const SequenceTerms& sequence);
+[[nodiscard]] double policy_kl(const ObjectiveConfig& config, const WideToken& token,
+                               const SequenceTerms& sequence);
 
 /// Adds a token's part to its sample's losses.
 void add(Losses& to, const TokenTerms& token, double entropy, double weight);
@@ -28,9 +29,11 @@ struct WideTargets {
   std::vector<double> old_log_probs, ref_log_probs, values, teacher_log_probs, reverse_kl;
 };
 /// As compute_returns in advantage.h.
-Returns compute_returns(const AdvantageConfig& config, std::span<const Sample> samples,
-                        std::span<const double> rewards, std::span<const WideTargets> targets,
-                        std::span<const size_t> rewarded);
+[[nodiscard]] Returns compute_returns(const AdvantageConfig& config,
+                                      std::span<const Sample> samples,
+                                      std::span<const double> rewards,
+                                      std::span<const WideTargets> targets,
+                                      std::span<const size_t> rewarded);
 /// Distillation: what a sample's advantages lose of its tokens' reverse KL, which is the recorded
 /// one, or else of the teacher; without its coefficient nothing. Shapes: all of the response.
 void charge_reverse_kl(const AdvantageConfig& config, const WideTargets& targets,

@@ -55,6 +55,6 @@ class ChatTemplate {
 };
 
 /// What `recognise` compares: a hash (FNV-1a) of the template without what may vary.
-uint64_t chat_template_fingerprint(std::string_view jinja);
+[[nodiscard]] uint64_t chat_template_fingerprint(std::string_view jinja);
 
 }  // namespace rlreplay

@@ -18,15 +18,15 @@ struct DemoTask {
 /// Tokenizer of the demo as the text of a tokenizer.json, so that a saved demo model is a
 /// checkpoint like any other: the digits, '+', '=', ' ' and a new line, each a token, and
 /// <|start|>, which is put before a text, and <|end|>.
-std::string demo_tokenizer_json();
-Tokenizer demo_tokenizer();
+[[nodiscard]] std::string demo_tokenizer_json();
+[[nodiscard]] Tokenizer demo_tokenizer();
 
 /// The token that ends a response of the demo.
 inline constexpr std::string_view kDemoEnd = "<|end|>";
 
 /// Problem `index` of the task: the prompt "37+48=" and the label "85". It depends on the task and
 /// the index alone.
-Prompt demo_prompt(const DemoTask& task, uint64_t index);
+[[nodiscard]] Prompt demo_prompt(const DemoTask& task, uint64_t index);
 
 /// The right answer to a problem as a supervised step needs it: ids of the prompt, of the label,
 /// and of kDemoEnd.
@@ -36,6 +36,6 @@ struct DemoExample {
 };
 
 /// `prompt`: one of demo_prompt. The prompt's ids begin with that of <|start|>.
-DemoExample demo_example(const Tokenizer& tokenizer, const Prompt& prompt);
+[[nodiscard]] DemoExample demo_example(const Tokenizer& tokenizer, const Prompt& prompt);
 
 }  // namespace rlreplay

@@ -16,6 +16,6 @@ void check_model_name(const std::string& name);
 /// The tokenizer of the model that --model names: `demo`, or a checkpoint's folder, of which only
 /// tokenizer.json is read; it may be named itself.
 /// Errors: kUsage, kIncomplete where there is none, else as Tokenizer::read.
-Tokenizer open_tokenizer(const std::string& name);
+[[nodiscard]] Tokenizer open_tokenizer(const std::string& name);
 
 }  // namespace rlreplay

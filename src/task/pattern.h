@@ -28,6 +28,6 @@ class Pattern {
 };
 
 /// The version of PCRE2 as it is loaded.
-std::string pcre2_version();
+[[nodiscard]] std::string pcre2_version();
 
 }  // namespace rlreplay

@@ -63,6 +63,7 @@ struct PromptEncoding {
 
 /// The ids of a prompt.
 /// Errors: kUsage when messages come without a template; kCorrupt when there are no ids.
-std::vector<TokenId> encode_prompt(const Prompt& prompt, const PromptEncoding& encoding);
+[[nodiscard]] std::vector<TokenId> encode_prompt(const Prompt& prompt,
+                                                 const PromptEncoding& encoding);
 
 }  // namespace rlreplay

@@ -27,7 +27,7 @@ struct RewardOptions {
 };
 
 /// Errors: kUsage for a name that is none of exact, gsm8k, command.
-RewardOptions::Kind reward_kind(std::string_view name);
+[[nodiscard]] RewardOptions::Kind reward_kind(std::string_view name);
 
 /// Judges responses. A batch is judged as a whole: an error loses nothing but the batch's rewards.
 class Reward {
@@ -47,6 +47,6 @@ class Reward {
 /// gsm8k: 1 when the final numbers of response and label are equal, else 0.
 /// command: what a program of the user answers, see CommandReward.
 /// Errors: kUsage when kCommand comes without a command.
-std::unique_ptr<Reward> make_reward(const RewardOptions& options);
+[[nodiscard]] std::unique_ptr<Reward> make_reward(const RewardOptions& options);
 
 }  // namespace rlreplay

@@ -7,7 +7,7 @@ namespace rlreplay {
 
 /// Well-formed text in normalization form C, in time linear in its length (but for the sorting of
 /// long runs of combining marks).
-std::string normalize_nfc(std::string_view text);
+[[nodiscard]] std::string normalize_nfc(std::string_view text);
 
 /// Unicode's White_Space.
 [[nodiscard]] bool is_space(char32_t code_point);
@@ -17,6 +17,6 @@ std::string normalize_nfc(std::string_view text);
 [[nodiscard]] bool is_word_character(char32_t code_point);
 
 /// The version of utf8proc as it is loaded.
-std::string utf8proc_library_version();
+[[nodiscard]] std::string utf8proc_library_version();
 
 }  // namespace rlreplay

@@ -11,6 +11,8 @@ CLEAN = {
     "src/base/text.h": "#pragma once\n"
                        "[[nodiscard]] bool is_text(int kind);\n"
                        "void check_text(int kind);  // bool is_said(int kind)\n"
+                       "bool operator==(const Text& one, const Text& other);\n"
+                       "Text& append(Text& to, int kind);\n"
                        "struct Text {\n"
                        "  [[nodiscard]] static Text parse(int kind);\n"
                        "  [[nodiscard]] bool empty() const { return is_text(0); }\n"
@@ -45,6 +47,8 @@ PLANTED = [
     ("src/base/text.h", "bool try_text(int kind);", "is [[nodiscard]]"),
     ("src/base/text.h", "bool replay_text(int kind);", "is [[nodiscard]]"),
     ("src/base/text.h", "  virtual bool whole() const = 0;", "is [[nodiscard]]"),
+    ("src/base/text.h", "std::string text_of(int kind);", "is [[nodiscard]]"),
+    ("src/base/text.h", "inline double half(int kind) {", "is [[nodiscard]]"),
     ("src/base/text.h", "std::optional<int> size_of(int kind);", "is [[nodiscard]]"),
     ("src/base/text.cpp", "#define TWICE(x) (2 * (x))", "TWICE is no macro of the table"),
     ("kernels/contract.h", "#define RLREPLAY_OTHER 1", "RLREPLAY_OTHER is no macro"),

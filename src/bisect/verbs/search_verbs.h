@@ -4,15 +4,15 @@ namespace rlreplay::bisect {
 
 /// `rlbisect GOOD..BAD` and `rlbisect verdict`: each reads its command line, prints its result and
 /// returns the exit code: of what was found 0, 1 or 125; for a wrong command line kUsageExit.
-int run_search(int argc, char** argv);
-int run_verdict(int argc, char** argv);
+[[nodiscard]] int run_search(int argc, char** argv);
+[[nodiscard]] int run_verdict(int argc, char** argv);
 /// `rlbisect op EVENT --from DUMP`: 0 where something differs from the record, else 1.
-int run_op(int argc, char** argv);
+[[nodiscard]] int run_op(int argc, char** argv);
 /// `rlbisect status|log|resume|gc`, likewise.
-int run_stored(int argc, char** argv);
+[[nodiscard]] int run_stored(int argc, char** argv);
 
 /// `rlbisect guard PROGRAM...`, by which a search runs its commands (guardian.h).
-int run_guard(int argc, char** argv);
+[[nodiscard]] int run_guard(int argc, char** argv);
 inline constexpr const char* kGuardVerb = "guard";
 
 /// The words of `run_stored`.

@@ -7,19 +7,19 @@
 /// For the files of this folder alone.
 namespace rlreplay::aten {
 
-at::ScalarType scalar_type(Precision precision);
+[[nodiscard]] at::ScalarType scalar_type(Precision precision);
 
 /// A tensor of its own; values are rounded to `precision`.
 /// Errors: kInternal where the shape does not hold the values.
-at::Tensor to_tensor(const Array& array, Precision precision);
+[[nodiscard]] at::Tensor to_tensor(const Array& array, Precision precision);
 
 /// Like to_tensor, as a leaf of the autograd graph: `grad()` is filled by `backward`.
-at::Tensor to_parameter(const Array& array, Precision precision);
+[[nodiscard]] at::Tensor to_parameter(const Array& array, Precision precision);
 
 /// A tensor of int64, for ids and positions. Errors: as to_tensor; also for no integers.
-at::Tensor to_integers(const Array& array);
+[[nodiscard]] at::Tensor to_integers(const Array& array);
 
 /// Any strides, any dtype that a double holds. An undefined tensor gives no shape and no values.
-Array to_array(const at::Tensor& tensor);
+[[nodiscard]] Array to_array(const at::Tensor& tensor);
 
 }  // namespace rlreplay::aten

@@ -64,7 +64,7 @@ struct Packed {
 };
 
 /// q [T, H, D], k, v [T, G, D] of packed samples, causally: [T, H D].
-at::Tensor attend_packed(const std::vector<int64_t>& lengths, const at::Tensor& q,
-                         const at::Tensor& k, const at::Tensor& v);
+[[nodiscard]] at::Tensor attend_packed(const std::vector<int64_t>& lengths, const at::Tensor& q,
+                                       const at::Tensor& k, const at::Tensor& v);
 
 }  // namespace rlreplay::aten

@@ -18,8 +18,10 @@ struct Objective {
 
 /// `weights`: of each sample's tokens. The tokens are those of `samples`, one after the other; they
 /// may be a part of the batch that the weights belong to.
-Objective make_objective(const engine::ObjectiveConfig& config, std::span<const Sample> samples,
-                         std::span<const SampleTargets> targets, std::span<const double> weights,
-                         const at::Tensor& log_prob, const at::Tensor& entropy);
+[[nodiscard]] Objective make_objective(const engine::ObjectiveConfig& config,
+                                       std::span<const Sample> samples,
+                                       std::span<const SampleTargets> targets,
+                                       std::span<const double> weights, const at::Tensor& log_prob,
+                                       const at::Tensor& entropy);
 
 }  // namespace rlreplay::aten

@@ -27,8 +27,8 @@ struct LinearResult {
 
 /// y = x w^T (+ bias) and, for the gradient `dy` of y, those of x, w and bias.
 /// Shapes: x [M, K], w [N, K], bias [N] or not given, dy [M, N].
-LinearResult linear(const Array& x, const Array& w, const Array& bias, const Array& dy,
-                    Precision precision);
+[[nodiscard]] LinearResult linear(const Array& x, const Array& w, const Array& bias,
+                                  const Array& dy, Precision precision);
 
 /// `lse` is the log of the sum of exponentials of a query's scores; gradients are those for `dout`.
 struct AttentionResult {
@@ -43,8 +43,8 @@ struct AttentionResult {
 /// `scaled_dot_product_attention` runs on CPUs; lse by separate operators.
 /// Shapes: q, dout, out, dq [T, H, D]; k, v, dk, dv [position + T, G, D]; lse [T, H]. Query t sees
 /// the keys 0 .. position + t; query head h uses kv head h / (H / G).
-AttentionResult attention(const Array& q, const Array& k, const Array& v, const Array& dout,
-                          int64_t position, Precision precision);
+[[nodiscard]] AttentionResult attention(const Array& q, const Array& k, const Array& v,
+                                        const Array& dout, int64_t position, Precision precision);
 
 struct RmsNormResult {
   Array y;
@@ -53,8 +53,8 @@ struct RmsNormResult {
 };
 
 /// `at::rms_norm` over the last axis. Shapes: x, dy [rows, n]; w [n].
-RmsNormResult rms_norm(const Array& x, const Array& w, double eps, const Array& dy,
-                       Precision precision);
+[[nodiscard]] RmsNormResult rms_norm(const Array& x, const Array& w, double eps, const Array& dy,
+                                     Precision precision);
 
 struct RotaryResult {
   Array y;
@@ -63,8 +63,8 @@ struct RotaryResult {
 
 /// x cos + rotate_half(x) sin, as model code in Python has it.
 /// Shapes: x, dy [T, H, D]; cos, sin [T, D/2].
-RotaryResult rotary(const Array& x, const Array& cos, const Array& sin, const Array& dy,
-                    Precision precision);
+[[nodiscard]] RotaryResult rotary(const Array& x, const Array& cos, const Array& sin,
+                                  const Array& dy, Precision precision);
 
 struct SwigluResult {
   Array out;
@@ -73,7 +73,8 @@ struct SwigluResult {
 };
 
 /// silu(gate) up. Shapes: all [T, F].
-SwigluResult swiglu(const Array& gate, const Array& up, const Array& dout, Precision precision);
+[[nodiscard]] SwigluResult swiglu(const Array& gate, const Array& up, const Array& dout,
+                                  Precision precision);
 
 /// `dlogits` is the gradient of the sum that log_prob names.
 struct LogProbResult {
@@ -85,8 +86,8 @@ struct LogProbResult {
 /// Log-probability of each row's label and entropy under log_softmax(logits / temperature), and the
 /// gradient of the sum over rows of -c log_prob - ce entropy.
 /// Shapes: logits [T, V]; labels, c, ce [T].
-LogProbResult log_prob(const Array& logits, const Array& labels, const Array& c, const Array& ce,
-                       double temperature, Precision precision);
+[[nodiscard]] LogProbResult log_prob(const Array& logits, const Array& labels, const Array& c,
+                                     const Array& ce, double temperature, Precision precision);
 
 struct AdamWResult {
   Array m;
@@ -95,9 +96,9 @@ struct AdamWResult {
 };
 
 /// One update by `at::_fused_adamw_`, torch.optim.AdamW's fused form. Shapes: all equal.
-AdamWResult adamw(const Array& grad, const Array& m, const Array& v, const Array& w, double rate,
-                  double beta1, double beta2, double eps, double weight_decay, int64_t step,
-                  Precision precision);
+[[nodiscard]] AdamWResult adamw(const Array& grad, const Array& m, const Array& v, const Array& w,
+                                double rate, double beta1, double beta2, double eps,
+                                double weight_decay, int64_t step, Precision precision);
 
 /// The number of threads that ATen's operators use from now on, in the whole process.
 void set_threads(int threads);

@@ -37,6 +37,6 @@ struct ModelOutput {
 };
 
 /// One forward of all samples at once and, with targets, the objective and its backward.
-ModelOutput run_model(const ModelInput& input, Precision precision);
+[[nodiscard]] ModelOutput run_model(const ModelInput& input, Precision precision);
 
 }  // namespace rlreplay::aten

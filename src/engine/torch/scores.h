@@ -17,10 +17,11 @@ struct RowScores {
 
 /// `hidden`: [T, C] of the whole samples. Without `entropy_gradient` the entropy is a constant, and
 /// nothing is kept for its backward.
-RowScores score_rows(const Network& network, const at::Tensor& hidden,
-                     std::span<const Sample> samples, double temperature, bool entropy_gradient);
+[[nodiscard]] RowScores score_rows(const Network& network, const at::Tensor& hidden,
+                                   std::span<const Sample> samples, double temperature,
+                                   bool entropy_gradient);
 
 /// The network's [T, C] of whole samples.
-at::Tensor hidden_of(Network& network, std::span<const Sample> samples);
+[[nodiscard]] at::Tensor hidden_of(Network& network, std::span<const Sample> samples);
 
 }  // namespace rlreplay::aten

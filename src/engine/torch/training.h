@@ -27,8 +27,9 @@ struct Training {
 /// engine::run_step by autograd, clip_grad_norm_'s formula and fused AdamW. In float32 it shows the
 /// sink what both kernel sets have: log-probabilities and entropies, losses, gradients (as floats),
 /// the norm, the clip scale, moments and weights.
-engine::StepResult train_step(const Training& training, std::span<const Sample> samples,
-                              std::span<const SampleTargets> targets,
-                              const engine::StepConfig& config);
+[[nodiscard]] engine::StepResult train_step(const Training& training,
+                                            std::span<const Sample> samples,
+                                            std::span<const SampleTargets> targets,
+                                            const engine::StepConfig& config);
 
 }  // namespace rlreplay::aten

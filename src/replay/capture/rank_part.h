@@ -15,8 +15,8 @@
 namespace rlreplay::replay {
 
 /// The rank's place along each axis, as a dataset of the group. Nothing of a layout of one rank.
-std::vector<format::Dataset> coordinate_datasets(const Layout& layout, int rank,
-                                                 const std::string& group);
+[[nodiscard]] std::vector<format::Dataset> coordinate_datasets(const Layout& layout, int rank,
+                                                               const std::string& group);
 
 /// A rectangle of a parameter that a rank writes: `row` and `column` of its first element.
 struct ParameterPart {
@@ -31,13 +31,13 @@ struct RankParts {
   std::vector<ParameterPart> moments;
 };
 /// The parts of each parameter, in the order of the table, that a rank of the layout writes.
-RankParts rank_parts(const ModelConfig& config, const Layout& layout, int rank);
+[[nodiscard]] RankParts rank_parts(const ModelConfig& config, const Layout& layout, int rank);
 
 /// The rank's part of a step. A rank names the samples that it is dealt, and the tokens of them
 /// that context parallelism leaves it; columns are written by the first tensor-parallel rank of the
 /// last stage, scalars by all. `leaf`: positions that are never cut apart.
 /// Shapes: `whole` without slices and without tokens of its own.
-format::TrainData rank_part(const format::TrainData& whole, const Layout& layout, int rank,
-                            int64_t leaf);
+[[nodiscard]] format::TrainData rank_part(const format::TrainData& whole, const Layout& layout,
+                                          int rank, int64_t leaf);
 
 }  // namespace rlreplay::replay

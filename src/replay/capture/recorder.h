@@ -23,7 +23,7 @@ namespace rlreplay::replay {
 void check_recording(const RunOptions& options);
 
 /// Digests of the state after a step, summed from its events.
-StateDigests state_digests(const engine::StepEvents& events);
+[[nodiscard]] StateDigests state_digests(const engine::StepEvents& events);
 
 /// Writes a run into a dump while it goes, each rank of its layout units of its own.
 class Recorder : public RunObserver {

@@ -16,7 +16,7 @@ void check_resumed_options(const RunOptions& recorded, const RunOptions& asked);
 /// Loads the last recorded state from which all that the record lacks can be reached, else the
 /// model's own, and returns where the run goes on, by `record`, which must outlive that.
 /// Errors: kUsage where model or prompts are not those of the record.
-RunStart resume_run(const RecordedRun& record, const RunOptions& options, const RunTask& task,
-                    Trainer& trainer);
+[[nodiscard]] RunStart resume_run(const RecordedRun& record, const RunOptions& options,
+                                  const RunTask& task, Trainer& trainer);
 
 }  // namespace rlreplay::replay

@@ -22,7 +22,7 @@ struct Cause {
 };
 
 /// `1 -> 2`, and `-` for what is not there.
-std::string change(const std::string& a, const std::string& b);
+[[nodiscard]] std::string change(const std::string& a, const std::string& b);
 
 /// What two dumps say of their runs. Errors: FormatError, kCorrupt.
 [[nodiscard]] std::vector<Cause> run_causes(const format::DumpReader& a,
@@ -37,9 +37,9 @@ std::string change(const std::string& a, const std::string& b);
 
 /// A line each after the name of their kind; of each kind as many as fit into about so many lines,
 /// and how many more there are. Empty without any.
-std::string causes_text(const std::vector<Cause>& causes, size_t lines);
+[[nodiscard]] std::string causes_text(const std::vector<Cause>& causes, size_t lines);
 
 /// [{"kind": ..., "text": ...}, ...]
-std::string causes_json(const std::vector<Cause>& causes);
+[[nodiscard]] std::string causes_json(const std::vector<Cause>& causes);
 
 }  // namespace rlreplay::replay

@@ -8,23 +8,23 @@ namespace rlreplay::replay {
 
 /// `identical`, or `identical in content; 2 kept files differ`: what is kept beside the content is
 /// not the same
-std::string identical_verdict(const DumpsDifference& difference);
+[[nodiscard]] std::string identical_verdict(const DumpsDifference& difference);
 /// `differ: 1 option, 2 rollouts, 3 steps`
-std::string diff_verdict(const DumpsDifference& difference);
+[[nodiscard]] std::string diff_verdict(const DumpsDifference& difference);
 
 /// In one line where two dumps part: the first event that differs, else the first value; empty
 /// where neither does.
-std::string first_difference_line(const DumpsDifference& difference);
+[[nodiscard]] std::string first_difference_line(const DumpsDifference& difference);
 
 /// What came first, for people, in the order of causes and in at most 20 lines unless `all` is
 /// asked for. `verdict` is the first line; `command` shows it again.
-std::string diff_text(const DumpsDifference& difference, const std::string& verdict,
-                      const std::string& command, bool all);
+[[nodiscard]] std::string diff_text(const DumpsDifference& difference, const std::string& verdict,
+                                    const std::string& command, bool all);
 
 /// The first value that differs, where that says more than causes and events do; else empty.
-std::string first_value_text(const DumpsDifference& difference);
+[[nodiscard]] std::string first_value_text(const DumpsDifference& difference);
 
 /// One line: rlreplay.diff/1.
-std::string diff_json(const DumpsDifference& difference, const std::string& command);
+[[nodiscard]] std::string diff_json(const DumpsDifference& difference, const std::string& command);
 
 }  // namespace rlreplay::replay

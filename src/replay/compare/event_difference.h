@@ -24,7 +24,7 @@ struct RecordedValue {
 };
 
 /// The element at a flat index of an event that holds its values.
-RecordedValue recorded_value(const engine::EventRecord& event, int64_t index);
+[[nodiscard]] RecordedValue recorded_value(const engine::EventRecord& event, int64_t index);
 
 /// How two records of one event differ.
 struct EventDifference {
@@ -52,7 +52,8 @@ struct EventDifference {
 /// The records of one event in both, null where one has none; in canonical order, events of other
 /// tables than ours behind, as they are stored.
 using EventPair = std::pair<const engine::EventRecord*, const engine::EventRecord*>;
-std::vector<EventPair> paired_events(const engine::StepEvents& a, const engine::StepEvents& b);
+[[nodiscard]] std::vector<EventPair> paired_events(const engine::StepEvents& a,
+                                                   const engine::StepEvents& b);
 
 /// The difference of two records of one event; nothing if they are the same.
 [[nodiscard]] std::optional<EventDifference> compare_event(const engine::StepEvents& a,
@@ -69,11 +70,13 @@ std::vector<EventPair> paired_events(const engine::StepEvents& a, const engine::
                                                                    const engine::Element& row);
 
 /// How much of an event is kept beside its digest.
-int detail_of(const engine::EventRecord& event);
+[[nodiscard]] int detail_of(const engine::EventRecord& event);
 
 /// What two records of one event differ in, beginning with what is seen first, as "digest"; empty
 /// if in nothing that both have.
-std::string differing_part(const engine::StepEvents& a, const engine::EventRecord& in_a,
-                           const engine::StepEvents& b, const engine::EventRecord& in_b);
+[[nodiscard]] std::string differing_part(const engine::StepEvents& a,
+                                         const engine::EventRecord& in_a,
+                                         const engine::StepEvents& b,
+                                         const engine::EventRecord& in_b);
 
 }  // namespace rlreplay::replay

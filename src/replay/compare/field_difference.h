@@ -29,7 +29,7 @@ struct ValueDifference {
 [[nodiscard]] bool is_unrecorded(const std::string& field, const ValueDifference& at);
 
 /// `rollout 0, step 1, sample 3, token 7`
-std::string place_text(const ValueDifference& at);
+[[nodiscard]] std::string place_text(const ValueDifference& at);
 
 /// What two dumps say of one field: "rollout/tokens", "train/advantages", "step/loss",
 /// "weights/parameters", "train/events".

@@ -21,7 +21,7 @@ enum class OriginClass : uint8_t {
   kCarrier,   // an input differs: the state before the step, or something that was not recorded
   kMissing,   // only one of the records has it
 };
-std::string_view name(OriginClass kind);
+[[nodiscard]] std::string_view name(OriginClass kind);
 
 /// The first event in canonical order whose inputs agree and whose values differ; where there is
 /// none, the first that differs.

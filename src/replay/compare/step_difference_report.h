@@ -23,19 +23,21 @@ struct ReportOptions {
 /// The divergence report for people: where two records part, both values and how far they lie
 /// apart, what differs after it. `name_a`, `name_b`: what the sides are called. `command` shows the
 /// report again and is its last line.
-std::string step_difference_report(const StepDifference& difference, std::string_view name_a,
-                                   std::string_view name_b, std::string_view command,
-                                   const ReportOptions& options = {});
+[[nodiscard]] std::string step_difference_report(const StepDifference& difference,
+                                                 std::string_view name_a, std::string_view name_b,
+                                                 std::string_view command,
+                                                 const ReportOptions& options = {});
 
 /// In one line: `2.0/backward/0/down/dx, sample 129, token 1, column 82 (index 1234), rank 0,
 /// +3.64e-12, 8.8e-08 of it, 1 ulp up`
-std::string origin_line(const Origin& origin);
+[[nodiscard]] std::string origin_line(const Origin& origin);
 
 /// `origin` and `fields` of the programs' JSON (null, and an array).
-std::string origin_json(const std::optional<Origin>& origin);
-std::string fields_json(std::span<const EventDifference> events);
+[[nodiscard]] std::string origin_json(const std::optional<Origin>& origin);
+[[nodiscard]] std::string fields_json(std::span<const EventDifference> events);
 
 /// One line: rlreplay.replay.diff/1 with `identical`, `causes`, `origin`, `note` and `fields`.
-std::string to_json(const StepDifference& difference, const ReportOptions& options = {});
+[[nodiscard]] std::string to_json(const StepDifference& difference,
+                                  const ReportOptions& options = {});
 
 }  // namespace rlreplay::replay

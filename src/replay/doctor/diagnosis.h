@@ -30,7 +30,7 @@ struct DoctorFinding {
 
 enum class RuleStatus { kPass, kFail, kNotApplicable };
 
-std::string_view to_string(RuleStatus status);
+[[nodiscard]] std::string_view to_string(RuleStatus status);
 
 /// How one rule ended.
 struct RuleOutcome {

@@ -11,14 +11,14 @@ namespace rlreplay::replay {
 /// A diagnosis for people: verdict, causes, what follows from them, what was asked. At most 20
 /// lines where not `all`.
 /// `reference`: the path of --ref, or empty.
-std::string diagnosis_text(const WeightFiles& weights, const std::string& reference,
-                           const Diagnosis& diagnosis, bool all);
-std::string diagnosis_json(const WeightFiles& weights, const std::string& reference,
-                           const Diagnosis& diagnosis);
+[[nodiscard]] std::string diagnosis_text(const WeightFiles& weights, const std::string& reference,
+                                         const Diagnosis& diagnosis, bool all);
+[[nodiscard]] std::string diagnosis_json(const WeightFiles& weights, const std::string& reference,
+                                         const Diagnosis& diagnosis);
 
 /// The table of rules, or all that is said of one.
-std::string rules_text(std::span<const DoctorRule> rules);
-std::string rule_text(const DoctorRule& rule);
-std::string rules_json(std::span<const DoctorRule> rules);
+[[nodiscard]] std::string rules_text(std::span<const DoctorRule> rules);
+[[nodiscard]] std::string rule_text(const DoctorRule& rule);
+[[nodiscard]] std::string rules_json(std::span<const DoctorRule> rules);
 
 }  // namespace rlreplay::replay

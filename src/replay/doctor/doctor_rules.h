@@ -8,7 +8,7 @@ namespace rlreplay::replay {
 /// How bad what a rule finds is. An error ends the program with another code than 0.
 enum class Severity { kNote, kWarning, kError };
 
-std::string_view to_string(Severity severity);
+[[nodiscard]] std::string_view to_string(Severity severity);
 
 /// A check with a name that does not change.
 struct DoctorRule {
@@ -22,7 +22,7 @@ struct DoctorRule {
 };
 
 /// All of them, causes before what follows from them.
-std::span<const DoctorRule> doctor_rules();
+[[nodiscard]] std::span<const DoctorRule> doctor_rules();
 
 /// Errors: kUsage where there is none of this id.
 [[nodiscard]] const DoctorRule& find_doctor_rule(std::string_view id);

@@ -28,6 +28,6 @@ enum class TensorDifference {
 [[nodiscard]] bool same_tensors(const HubTensor& a, const HubTensor& b);
 
 /// "relative distance 0.03, first at [7, 5]".
-std::string distance_text(const HubTensor& a, const HubTensor& b);
+[[nodiscard]] std::string distance_text(const HubTensor& a, const HubTensor& b);
 
 }  // namespace rlreplay::replay

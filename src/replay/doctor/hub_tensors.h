@@ -36,6 +36,7 @@ struct HeadSizes {
 
 /// All tensors by the hub's names, whether the file has these, those of Megatron or the fused ones
 /// of vLLM and SGLang. A tensor of a name that is none of them keeps it.
-std::map<std::string, HubTensor> hub_tensors(const WeightFiles& weights, const HeadSizes& heads);
+[[nodiscard]] std::map<std::string, HubTensor> hub_tensors(const WeightFiles& weights,
+                                                           const HeadSizes& heads);
 
 }  // namespace rlreplay::replay

@@ -19,14 +19,14 @@ struct ValueScan {
 
 /// Goes through `data`, elements of `dtype`, from the file `file`; what was read leaves memory.
 /// `read`: called with the bytes read since the last call.
-ValueScan scan_values(const foreign::MappedFile& file, DType dtype, foreign::Bytes data,
-                      const std::function<void(size_t)>& read);
+[[nodiscard]] ValueScan scan_values(const foreign::MappedFile& file, DType dtype,
+                                    foreign::Bytes data, const std::function<void(size_t)>& read);
 
 /// Whether both have the same bytes; what was read leaves memory.
 [[nodiscard]] bool same_bytes(const foreign::MappedFile& file, foreign::Bytes data,
                               const foreign::MappedFile& other, foreign::Bytes other_data);
 
 /// An element for people: "0", "0.02", "NaN".
-std::string element_text(DType dtype, foreign::Bytes data, size_t index);
+[[nodiscard]] std::string element_text(DType dtype, foreign::Bytes data, size_t index);
 
 }  // namespace rlreplay::replay

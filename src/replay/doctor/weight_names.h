@@ -15,11 +15,11 @@ struct WeightName {
   std::string role;     // outside of layers the whole name
 };
 
-WeightName split_name(std::string_view name);
+[[nodiscard]] WeightName split_name(std::string_view name);
 
 /// The name that its parts have. `expert`: what stands for the number in the role.
-std::string joined_name(std::string_view stack, int64_t layer, std::string_view role,
-                        int64_t expert = -1);
+[[nodiscard]] std::string joined_name(std::string_view stack, int64_t layer, std::string_view role,
+                                      int64_t expert = -1);
 
 /// Whether a stack is of the language model, and not of images, sounds or predicted tokens.
 [[nodiscard]] bool is_text_stack(std::string_view stack);

@@ -19,7 +19,7 @@ inline constexpr std::array kRepeatedColumns = {&PolicyLossRow::advantages, &Pol
 using RepeatedColumns = std::array<std::optional<std::vector<float>>, kRepeatedColumns.size()>;
 
 /// What tells values from others: equal for those of which each is `same_value`.
-std::string hash_of_values(std::span<const std::vector<float>* const> columns);
+[[nodiscard]] std::string hash_of_values(std::span<const std::vector<float>* const> columns);
 
 /// Rows of policy_loss_debug that fit the same samples by lengths and old log-probabilities. Which
 /// of them is a sample's is told by what it repeats of the training data, in logarithmic time: all

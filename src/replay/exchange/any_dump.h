@@ -101,7 +101,8 @@ class AnyDump {
 
 /// What `work` gives of an opened dump, or of some steps of it; its errors are `named`.
 template <class Work>
-auto with_dump(const std::string& path, const Work& work, const std::string& steps = {}) {
+[[nodiscard]] auto with_dump(const std::string& path, const Work& work,
+                             const std::string& steps = {}) {
   const AnyDump dump(path, steps);
   try {
     return work(dump);

@@ -39,7 +39,7 @@ struct NativeData {
 [[nodiscard]] bool holds(const foreign::Tree& tree, foreign::Value value, const Cell& cell);
 
 /// The cell as a list of Python's integers or floats, or as a text.
-foreign::Value add_cell(foreign::Tree& tree, const Cell& cell);
+[[nodiscard]] foreign::Value add_cell(foreign::Tree& tree, const Cell& cell);
 
 /// The cell as the elements of a tensor; nothing where the type cannot hold them exactly.
 [[nodiscard]] std::optional<std::vector<uint8_t>> tensor_bytes(const Cell& cell,

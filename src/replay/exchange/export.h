@@ -20,6 +20,6 @@ struct ExportOptions {
 /// frameworks (or one .pt file, where the dump has only one rollout), a file otherwise.
 /// Errors: kUsage where the output is there, the dump has nothing for that form or lacks a sample
 /// or group of the selection; kEnvironment; FormatError where the dump is not sound.
-Exported export_dump(const ExportOptions& options);
+[[nodiscard]] Exported export_dump(const ExportOptions& options);
 
 }  // namespace rlreplay::replay

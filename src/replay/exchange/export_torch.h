@@ -21,8 +21,9 @@ struct Exported {
 /// `train_data/ID.pt`. Of chosen samples, of what was imported rollouts only. Where `output` ends
 /// with .pt, it is that of the only rollout. Errors: kUsage where the dump holds nothing for that
 /// framework, or several rollouts for one file; kEnvironment.
-Exported export_torch(const format::DumpReader& dump, const std::string& vendor,
-                      const std::string& output, const std::optional<ChosenSamples>& chosen);
+[[nodiscard]] Exported export_torch(const format::DumpReader& dump, const std::string& vendor,
+                                    const std::string& output,
+                                    const std::optional<ChosenSamples>& chosen);
 
 /// What export_torch refuses of the files that an import kept: each is put together again, and
 /// none is written. Errors: kEnvironment.

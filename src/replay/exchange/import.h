@@ -43,9 +43,10 @@ struct ImportReport {
 };
 
 /// A line a kind of finding, for people.
-std::string findings_text(const ImportReport& report);
+[[nodiscard]] std::string findings_text(const ImportReport& report);
 /// The beginning of the line that says for machines what an import to `dump` made.
-JsonLine import_line(std::string_view schema, const std::string& dump, const ImportReport& report);
+[[nodiscard]] JsonLine import_line(std::string_view schema, const std::string& dump,
+                                   const ImportReport& report);
 
 /// Told each file before it is read.
 using ImportProgress = std::function<void(const std::string& path)>;

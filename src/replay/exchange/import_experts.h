@@ -29,7 +29,7 @@ struct RolloutSamples {
 
 /// A number of an own export, of a type that its dataset has. Errors: kCorrupt, naming the sample.
 template <class T>
-T checked(std::string_view key, int64_t x, uint64_t sample) {
+[[nodiscard]] T checked(std::string_view key, int64_t x, uint64_t sample) {
   if (std::in_range<T>(x)) return static_cast<T>(x);
   throw Error(ErrorCode::kCorrupt,
               std::string(key) + " holds " + std::to_string(x) + ", expected 0 to " +

@@ -31,13 +31,13 @@ struct ImportedRollout {
 
 /// The ids of a file's samples: their indices, or their places in the file where indices are
 /// missing or do not tell them apart.
-std::vector<uint64_t> sample_ids(const std::vector<std::optional<int64_t>>& indices);
+[[nodiscard]] std::vector<uint64_t> sample_ids(const std::vector<std::optional<int64_t>>& indices);
 
 /// The file's tree loses the lists that `replacements` names and that nothing else refers to.
 /// `owner` is what the places begin with ("rollout/3"). `reward_key` picks a number where a reward
 /// is a dict. Errors: kUnsupported where the file is no rollout dump; kCorrupt, naming the sample.
-ImportedRollout import_rollout(foreign::TorchFile& file, const std::string& owner,
-                               std::string_view reward_key = {});
+[[nodiscard]] ImportedRollout import_rollout(foreign::TorchFile& file, const std::string& owner,
+                                             std::string_view reward_key = {});
 
 /// What no import of a rollout's file gets past. Errors: as of import_rollout, with any reward key.
 void check_rollout_file(foreign::TorchFile& file);

@@ -31,8 +31,8 @@ struct ImportedTrain {
 
 /// Puts the files of one rollout's training data together, step by step. `generated`: how many
 /// samples the rollout has, where it is there. Errors: as foreign::assemble_train.
-ImportedTrain import_train(std::span<const foreign::TorchFile* const> files,
-                           std::optional<size_t> generated);
+[[nodiscard]] ImportedTrain import_train(std::span<const foreign::TorchFile* const> files,
+                                         std::optional<size_t> generated);
 
 /// What no import of a file of training data gets past. Errors: as of import_train.
 void check_train_file(const foreign::TorchFile& file);

@@ -16,7 +16,7 @@
 namespace rlreplay::replay {
 
 /// The group that a unit's path names: `3` of `rollout/3.h5`, `3-0` of `train/3-0/rank1.h5`.
-std::string group_of_unit(const std::string& unit);
+[[nodiscard]] std::string group_of_unit(const std::string& unit);
 
 /// The dump that an import makes, unit by unit, and what is reported of it.
 class ImportedDump {

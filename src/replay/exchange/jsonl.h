@@ -40,9 +40,9 @@ using TextSink = std::function<void(const std::string&)>;
 /// texts of their bits in hex ("7fc00000"). Floats are binary32, but binary64 in the columns that
 /// `wide` names. Returns what of rollouts and steps an import of the lines would not give back: a
 /// line each, with the reason.
-std::vector<std::string> export_jsonl(const format::DumpReader& dump,
-                                      const std::optional<ChosenSamples>& chosen,
-                                      const TextSink& sink);
+[[nodiscard]] std::vector<std::string> export_jsonl(const format::DumpReader& dump,
+                                                    const std::optional<ChosenSamples>& chosen,
+                                                    const TextSink& sink);
 
 /// The lines as data again, a rollout or a step of a rank at a time: never more than the lines of
 /// one are in memory, in whatever order the file has them. The file is read twice.

@@ -13,9 +13,11 @@ namespace rlreplay::replay::jsonl {
 
 /// The samples by ascending id. Of `budget` what is filled in: zeros of prompts, and of samples
 /// that lack a column which others have. Errors: kCorrupt, naming the line and the key; kLimit.
-std::shared_ptr<format::RolloutData> make_rollout(std::vector<Row>& rows, Budget& budget);
+[[nodiscard]] std::shared_ptr<format::RolloutData> make_rollout(std::vector<Row>& rows,
+                                                                Budget& budget);
 
 /// The samples in the order of the lines. Errors: as make_rollout.
-std::shared_ptr<format::TrainData> make_train(const std::vector<Row>& rows, Budget& budget);
+[[nodiscard]] std::shared_ptr<format::TrainData> make_train(const std::vector<Row>& rows,
+                                                            Budget& budget);
 
 }  // namespace rlreplay::replay::jsonl

@@ -13,7 +13,7 @@
 namespace rlreplay::replay::jsonl {
 
 /// How a sample or a call ended, by the word for it: "stop". Errors: kCorrupt for another word.
-format::Finish finish_of(JsonValue value);
+[[nodiscard]] format::Finish finish_of(JsonValue value);
 
 /// The columns of the object `key`, one for each of its members. Lines may lack the object; those
 /// that have it must have the members of the first.

@@ -27,7 +27,7 @@ struct Row {
 };
 
 /// A line with its lengths. Errors: kCorrupt where it has no tokens, or its lengths are not theirs.
-Row make_row(JsonDocument document);
+[[nodiscard]] Row make_row(JsonDocument document);
 
 /// A key that nothing reads is a mistake, and would be lost without a word.
 void check_keys(JsonValue object, const std::set<std::string, std::less<>>& read);
@@ -36,13 +36,13 @@ void check_keys(JsonValue object, const std::set<std::string, std::less<>>& read
 void check_line(JsonValue root, std::set<std::string, std::less<>> read);
 
 /// A number, or the text of its bits. Errors: kCorrupt for a number that only a wider type holds.
-double real(JsonValue value, bool wide);
+[[nodiscard]] double real(JsonValue value, bool wide);
 
 /// An id: an integer of 64 bits without a sign. Errors: kCorrupt for any other value.
-uint64_t id_of(JsonValue value);
+[[nodiscard]] uint64_t id_of(JsonValue value);
 
 /// The names of an object's members, in the order of `columns` beside it where there is one.
-std::vector<std::string> names_of(JsonValue root, JsonValue object);
+[[nodiscard]] std::vector<std::string> names_of(JsonValue root, JsonValue object);
 
 /// Whether every row has the key, or some, or none: nothing for none, an empty mask for all.
 [[nodiscard]] std::optional<format::Presence> presence_of(const std::vector<Row>& rows,
@@ -52,6 +52,6 @@ std::vector<std::string> names_of(JsonValue root, JsonValue object);
 [[nodiscard]] bool all_or_none(const std::vector<Row>& rows, std::string_view key);
 
 /// What lines call a column of the dump: "reward" for `rewards`, "prompt" for `prompt_text`.
-std::string_view key_of(std::string_view column);
+[[nodiscard]] std::string_view key_of(std::string_view column);
 
 }  // namespace rlreplay::replay::jsonl

@@ -18,13 +18,13 @@
 namespace rlreplay::replay {
 
 /// Where a foreign file is kept: `x-slime/train_data/0_1.h5` for `train_data/0_1.pt`.
-std::string kept_path(const std::string& vendor, const std::string& file);
+[[nodiscard]] std::string kept_path(const std::string& vendor, const std::string& file);
 
 /// Whether a unit keeps a file of an evaluation's samples, which are its own.
 [[nodiscard]] bool keeps_evaluation(std::string_view unit);
 
 /// The name of the file that a unit keeps. Errors: FormatError where it does not say it.
-std::string kept_name(const format::UnitReader& unit);
+[[nodiscard]] std::string kept_name(const format::UnitReader& unit);
 
 /// Sees that the name of a kept file leads to its unit, lies below a folder, and has characters
 /// alone that every screen shows as they are. Errors: kCorrupt; as of kept_name.
@@ -33,12 +33,13 @@ void check_kept_name(const format::UnitReader& unit);
 /// What a unit must hold so that a foreign file can be written again: its pickle, without what
 /// `replacements` says lies elsewhere in the dump, and the content of its other tensors.
 /// `name` is that under which it is written again.
-std::vector<format::Dataset> keep_file(const foreign::TorchFile& file,
-                                       const foreign::Replacements& replacements,
-                                       const std::string& group, const std::string& name);
+[[nodiscard]] std::vector<format::Dataset> keep_file(const foreign::TorchFile& file,
+                                                     const foreign::Replacements& replacements,
+                                                     const std::string& group,
+                                                     const std::string& name);
 
 /// What the units of a dump hold, decoded.
-uint64_t content_bytes(const format::DumpReader& dump);
+[[nodiscard]] uint64_t content_bytes(const format::DumpReader& dump);
 
 /// Reads what the places of kept files refer to.
 class NativeReader {

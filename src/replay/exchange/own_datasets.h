@@ -24,8 +24,9 @@ using WantedName = std::function<bool(const std::string& name)>;
                                                          const WantedName& wanted);
 
 /// Adds datasets as a list of dicts: name, dtype, shape, attributes, and data, a tensor of bytes.
-foreign::Value add_own_datasets(foreign::Tree& tree, std::span<const format::Dataset> datasets,
-                                const std::string& group);
+[[nodiscard]] foreign::Value add_own_datasets(foreign::Tree& tree,
+                                              std::span<const format::Dataset> datasets,
+                                              const std::string& group);
 
 /// The datasets of a list that add_own_datasets made, below `group` again. They own their bytes.
 /// Errors: kCorrupt where the list is not what add_own_datasets makes.

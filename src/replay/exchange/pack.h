@@ -35,12 +35,12 @@ struct Pack {
 /// Writes the archive, which has its name only once it was opened again and every byte and the
 /// content root were found to be as packed.
 /// Errors: kUsage for a file that is there already and steps that the dump has not; those of strip.
-Pack pack(const PackOptions& options);
+[[nodiscard]] Pack pack(const PackOptions& options);
 
 /// Unpacks the dump of an archive into the folder `output`, which has its name only once every byte
 /// and the content root were found to be as packed.
 /// Errors: kIncomplete where no file is there; kCorrupt for one that is no pack, or damaged; those
 /// of DumpPlace.
-Pack open_pack(const std::string& path, const std::string& output, bool replace);
+[[nodiscard]] Pack open_pack(const std::string& path, const std::string& output, bool replace);
 
 }  // namespace rlreplay::replay

@@ -24,11 +24,12 @@ struct RewardComponents {
 
 /// The parts of the rewards of a rollout's samples in `order`, as the file or this program's own
 /// export says them.
-RewardComponents reward_components(const foreign::Tree& tree, const foreign::Sequence& samples,
-                                   std::span<const size_t> order);
+[[nodiscard]] RewardComponents reward_components(const foreign::Tree& tree,
+                                                 const foreign::Sequence& samples,
+                                                 std::span<const size_t> order);
 
 /// What this program's own export put into a sample's metadata; null where there is none.
-const foreign::Value* own_value(const foreign::Tree& tree, foreign::Value sample,
-                                std::string_view key);
+[[nodiscard]] const foreign::Value* own_value(const foreign::Tree& tree, foreign::Value sample,
+                                              std::string_view key);
 
 }  // namespace rlreplay::replay

@@ -23,8 +23,8 @@ struct OwnTraining {
 /// What slime has no column for is left to add_own_datasets; of the columns, `fields` of each
 /// step's entry below `rlreplay` says which the step has.
 /// Errors: kIncomplete where a step holds a sample that the rollout does not.
-foreign::Value slime_train(foreign::Tree& tree, const format::DumpReader& dump,
-                           const OwnTraining& training,
-                           const std::optional<std::set<uint64_t>>& selected);
+[[nodiscard]] foreign::Value slime_train(foreign::Tree& tree, const format::DumpReader& dump,
+                                         const OwnTraining& training,
+                                         const std::optional<std::set<uint64_t>>& selected);
 
 }  // namespace rlreplay::replay

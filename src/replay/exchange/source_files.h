@@ -38,10 +38,11 @@ void check_ranks(const std::vector<std::vector<SourceFile>>& sources);
 
 /// The files without this ending below a folder, by their paths from there.
 /// Errors: as of find_sources.
-std::vector<std::string> other_names(const std::string& folder, const std::string& ending);
+[[nodiscard]] std::vector<std::string> other_names(const std::string& folder,
+                                                   const std::string& ending);
 
 /// How many files without this ending lie below the paths: by file, or folder (`trajectory/`).
-std::map<std::string, size_t> other_files(const std::vector<std::string>& paths,
-                                          const std::string& ending);
+[[nodiscard]] std::map<std::string, size_t> other_files(const std::vector<std::string>& paths,
+                                                        const std::string& ending);
 
 }  // namespace rlreplay::replay

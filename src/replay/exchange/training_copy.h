@@ -20,7 +20,7 @@ namespace rlreplay::replay {
 [[nodiscard]] bool has_index_as_id(const foreign::TorchFile& rollout);
 
 /// A value in a few words: of numbers how many there are.
-std::string size_text(const foreign::Tree& tree, foreign::Value value);
+[[nodiscard]] std::string size_text(const foreign::Tree& tree, foreign::Value value);
 
 /// The problem that a sample's training says `found`, and the rollout `said`, at `place` of a cell.
 [[nodiscard]] foreign::Problem rollout_mismatch(const foreign::TrainShard& shard,

@@ -11,7 +11,7 @@ namespace rlreplay::gate {
 enum class AttributedTo { kCode, kEnvironment, kBoth, kNotAttributed };
 
 /// `code`, `environment`, `both`, `not attributed`.
-std::string_view to_string(AttributedTo cause);
+[[nodiscard]] std::string_view to_string(AttributedTo cause);
 
 /// Which of the two moved the values, and the sentence that says by what it is known.
 struct Attribution {

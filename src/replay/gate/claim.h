@@ -34,7 +34,7 @@ struct ClaimedRange {
 enum class ClaimOutcome { kUnclaimed, kKept, kBroken, kNotJudged };
 
 /// `not claimed`, `kept`, `broken`, `not judged`.
-std::string_view to_string(ClaimOutcome outcome);
+[[nodiscard]] std::string_view to_string(ClaimOutcome outcome);
 
 /// What came of a claim, and what speaks against it.
 struct ClaimVerdict {

@@ -36,7 +36,7 @@ struct Golden {
 void write(const std::string& path, const Golden& golden);
 
 /// What `about` says; empty where it says nothing.
-std::string about(const Golden& golden, const std::string& name);
+[[nodiscard]] std::string about(const Golden& golden, const std::string& name);
 
 /// Why values could not show a change: none at all, one that is not finite, a gradient norm that is
 /// 0 at every step, or nothing but zeros. Empty where they could.

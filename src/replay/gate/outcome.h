@@ -24,7 +24,7 @@ enum class Outcome {
 };
 
 /// `match`, `loose match`, ...
-std::string_view to_string(Outcome outcome);
+[[nodiscard]] std::string_view to_string(Outcome outcome);
 
 /// What a run gives now, and where.
 struct Observation {

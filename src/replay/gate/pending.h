@@ -20,7 +20,7 @@ void drop_candidate(const std::string& path);
 
 /// Keeps what the run of a golden file printed, beside where its candidate would lie, until
 /// drop_log(). Returns where; empty where there is no place for it, and where CI is set.
-std::string keep_log(const std::string& path, const std::string& log);
+[[nodiscard]] std::string keep_log(const std::string& path, const std::string& log);
 void drop_log(const std::string& path);
 
 /// Whether a golden file has a candidate, and whether it can still take the file's place.

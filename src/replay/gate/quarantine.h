@@ -17,7 +17,7 @@ struct Quarantine {
 };
 
 /// `until 2026-12-31, OWNER: REASON`
-std::string to_string(const Quarantine& quarantine);
+[[nodiscard]] std::string to_string(const Quarantine& quarantine);
 
 /// What the lines `quarantine NAME` of a file say. Errors: kUsage for a day that is none, and where
 /// one of the three is missing.

@@ -21,7 +21,7 @@ struct Tolerance {
 };
 
 /// `4 ulps: the cluster has two kinds of cards`, as a golden file says it.
-std::string to_string(const Tolerance& tolerance);
+[[nodiscard]] std::string to_string(const Tolerance& tolerance);
 
 /// Reads that. Errors: kUsage for a bound that is none, another unit, and no reason.
 [[nodiscard]] Tolerance parse_tolerance(const std::string& keys, std::string_view text,

@@ -289,7 +289,7 @@ class Auditor {
 void check_event_units(const RecordedRun& run, const Guard& guard) {
   const auto check = [&](int64_t rollout, const char* kind, const std::string& group) {
     if (run.dump().find(kind, group).size() < 2) return;
-    guard(rollout, [&] { event_units(run.dump(), kind, group); });
+    guard(rollout, [&] { static_cast<void>(event_units(run.dump(), kind, group)); });
   };
   for (const int64_t rollout : run.rollouts()) check(rollout, "rollout", std::to_string(rollout));
   for (const StepId& step : run.steps()) check(step.rollout, "train", step.group());

@@ -23,6 +23,6 @@ namespace rlreplay::replay {
                                                          UnreadRollouts* unread = nullptr);
 
 /// What ranks may say differently, and do: a sentence for each step but those of `unread`.
-std::vector<std::string> notes_of(const RecordedRun& run, UnreadRollouts& unread);
+[[nodiscard]] std::vector<std::string> notes_of(const RecordedRun& run, UnreadRollouts& unread);
 
 }  // namespace rlreplay::replay

@@ -84,8 +84,8 @@ struct Mismatch {
 [[nodiscard]] Mismatch measure_mismatch(const RecordedRun& run, const MismatchOptions& options);
 
 /// "8-15" for a bucket of a power of two.
-std::string bucket_name(int64_t from);
+[[nodiscard]] std::string bucket_name(int64_t from);
 /// "1e-04" for the lower end of a decade, "0" for the first two.
-std::string decade_name(size_t decade);
+[[nodiscard]] std::string decade_name(size_t decade);
 
 }  // namespace rlreplay::replay

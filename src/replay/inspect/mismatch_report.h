@@ -9,9 +9,11 @@
 namespace rlreplay::replay {
 
 /// Tables of at most 80 columns and a histogram.
-std::string mismatch_text(const Mismatch& mismatch, const std::optional<Tokenizer>& tokenizer);
+[[nodiscard]] std::string mismatch_text(const Mismatch& mismatch,
+                                        const std::optional<Tokenizer>& tokenizer);
 
 /// One line of rlreplay.mismatch/1.
-std::string mismatch_json(const Mismatch& mismatch, const std::optional<Tokenizer>& tokenizer);
+[[nodiscard]] std::string mismatch_json(const Mismatch& mismatch,
+                                        const std::optional<Tokenizer>& tokenizer);
 
 }  // namespace rlreplay::replay

@@ -14,7 +14,7 @@ namespace rlreplay::replay {
 /// within the tolerance; one beyond it; nothing was recorded; an input was not recorded.
 enum class Verdict { kEqual, kRounding, kDifferent, kNotRecorded, kNoInput };
 /// "equal", "rounding", "different", "not recorded", "not computable".
-std::string_view to_string(Verdict verdict);
+[[nodiscard]] std::string_view to_string(Verdict verdict);
 
 /// One number or column of the objective, recorded and computed again.
 struct Quantity {

@@ -13,17 +13,17 @@
 namespace rlreplay::replay {
 
 /// A number as binary32 holds it.
-inline double rounded(double x) { return static_cast<float>(x); }
+[[nodiscard]] inline double rounded(double x) { return static_cast<float>(x); }
 
 /// How far sums of many numbers in binary32 lie from the exact ones, of their size.
 constexpr double kSums32 = 0x1p-19;
 
 /// A sample without its tokens' ids, which the objective does not read.
-Sample slim(const Sample& s);
+[[nodiscard]] Sample slim(const Sample& s);
 
 /// The rewards of all samples of the rollout, shaped by their groups.
-std::map<uint64_t, double> shaped_by_id(const RecordedRollout& rollout,
-                                        const ObjectiveSetting& setting);
+[[nodiscard]] std::map<uint64_t, double> shaped_by_id(const RecordedRollout& rollout,
+                                                      const ObjectiveSetting& setting);
 
 /// What a sample's discounted sum is of, a number each response token; no values but of GAE.
 struct SummedSample {

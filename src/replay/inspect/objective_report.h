@@ -9,9 +9,9 @@ namespace rlreplay::replay {
 
 /// Tables of at most 80 columns: a line a step, one step in full, and what is known of each number
 /// that is not reproduced; of a few steps, those first that are not, unless `all` is asked for.
-std::string objective_text(std::span<const ObjectiveStep> steps, bool all);
+[[nodiscard]] std::string objective_text(std::span<const ObjectiveStep> steps, bool all);
 
 /// One line of rlreplay.objective/1.
-std::string objective_json(const ObjectiveStep& step);
+[[nodiscard]] std::string objective_json(const ObjectiveStep& step);
 
 }  // namespace rlreplay::replay

@@ -15,20 +15,22 @@ using ObjectiveCompute = std::function<std::vector<Quantity>(const ObjectiveSett
 /// Explains what differs from rewards to advantages: all together, or, where that explains more,
 /// the rewards and the rest apart. The rest takes the rewards that were recorded, and these may be
 /// shaped in another way.
-std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
-                                            const ObjectiveOptions& options,
-                                            const RecordedRollout& rollout,
-                                            const ObjectiveCompute& compute, Untried& untried);
+[[nodiscard]] std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
+                                                          const ObjectiveOptions& options,
+                                                          const RecordedRollout& rollout,
+                                                          const ObjectiveCompute& compute,
+                                                          Untried& untried);
 
 /// Explains what differs from log-probabilities to losses; empty or one. A setting that gives the
 /// recorded shares of clipped tokens, but not the losses recorded beside them, explains nothing;
 /// nor does one where a share is all that was recorded. The settings that explain the step's
 /// advantages, and their rivals, are tried of its losses too.
-std::vector<Explanation> explain_losses(const std::vector<Quantity>& from,
-                                        const ObjectiveOptions& options,
-                                        const RecordedRollout& rollout,
-                                        const std::vector<Explanation>& of_advantages,
-                                        const ObjectiveCompute& compute, Untried& untried);
+[[nodiscard]] std::vector<Explanation> explain_losses(const std::vector<Quantity>& from,
+                                                      const ObjectiveOptions& options,
+                                                      const RecordedRollout& rollout,
+                                                      const std::vector<Explanation>& of_advantages,
+                                                      const ObjectiveCompute& compute,
+                                                      Untried& untried);
 
 /// Whether `q` is a share of clipped tokens without a recorded loss beside it that was compared:
 /// many estimators clip as many.

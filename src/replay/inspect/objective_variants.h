@@ -29,21 +29,22 @@ inline const std::string kEstimatorSetting = "--advantage-estimator ";
 
 /// The options of the objective that `recorded` has otherwise than `from`: each set alone as
 /// recorded and, of more than two, all of them together.
-std::vector<ObjectiveVariant> recorded_variants(const ObjectiveSetting& from,
-                                                const RunOptions& recorded);
+[[nodiscard]] std::vector<ObjectiveVariant> recorded_variants(const ObjectiveSetting& from,
+                                                              const RunOptions& recorded);
 
 /// Changes of `from` that may give other shaped rewards, reward_kl, returns, reverse_kl or
 /// advantages. `samples`: how many the rollout has, whose divisors are tried as sizes of groups.
 /// `masked_nan`: first_masked_not_finite, empty without one.
-std::vector<ObjectiveVariant> advantage_variants(const ObjectiveSetting& from, size_t samples,
-                                                 const std::string& masked_nan);
+[[nodiscard]] std::vector<ObjectiveVariant> advantage_variants(const ObjectiveSetting& from,
+                                                               size_t samples,
+                                                               const std::string& masked_nan);
 
 /// "--a and without --b": names with "without" come last, or what follows would seem left out too.
-std::string joined_settings(std::vector<std::string> names);
+[[nodiscard]] std::string joined_settings(std::vector<std::string> names);
 
 /// Changes of `from` that may give another policy_loss or policy_kl of a token, another loss or
 /// clip fraction. `masked_nan` as above.
-std::vector<ObjectiveVariant> loss_variants(const ObjectiveSetting& from,
-                                            const std::string& masked_nan);
+[[nodiscard]] std::vector<ObjectiveVariant> loss_variants(const ObjectiveSetting& from,
+                                                          const std::string& masked_nan);
 
 }  // namespace rlreplay::replay

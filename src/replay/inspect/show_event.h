@@ -18,6 +18,6 @@ struct EventQuestion {
 
 /// Place, operation, shape, digest, statistics, and the first values where they were recorded.
 /// Errors: kUsage where the dump has no such step, event, rank or sample, with what it has.
-std::string show_event(const RecordedRun& run, const EventQuestion& question);
+[[nodiscard]] std::string show_event(const RecordedRun& run, const EventQuestion& question);
 
 }  // namespace rlreplay::replay

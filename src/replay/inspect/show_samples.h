@@ -9,6 +9,6 @@ namespace rlreplay::replay {
 
 /// A line a sample of all rollouts, or of `options.rollout`, in the order that `options.sort` says:
 /// as it is recorded, by ascending reward, or the longest response first.
-std::string show_samples(const format::DumpReader& dump, const ShowOptions& options);
+[[nodiscard]] std::string show_samples(const format::DumpReader& dump, const ShowOptions& options);
 
 }  // namespace rlreplay::replay

@@ -15,6 +15,6 @@ namespace rlreplay::replay {
                                                       const std::string& model);
 
 /// A token's text on one line, in quotes; its id where there is no tokenizer.
-std::string token_text(const std::optional<Tokenizer>& tokenizer, int32_t id);
+[[nodiscard]] std::string token_text(const std::optional<Tokenizer>& tokenizer, int32_t id);
 
 }  // namespace rlreplay::replay

@@ -15,7 +15,8 @@
 namespace rlreplay::replay {
 
 /// The ranks that hold a part of each group of training data.
-std::map<std::string, std::set<int64_t>> ranks_by_group(const format::DumpReader& dump);
+[[nodiscard]] std::map<std::string, std::set<int64_t>> ranks_by_group(
+    const format::DumpReader& dump);
 
 /// The options and the model that the dump says; nothing where it says none. Errors: kCorrupt.
 [[nodiscard]] std::optional<RecordedConfig> recorded_config(const format::DumpReader& dump);

@@ -45,8 +45,9 @@ struct Launch {
 /// it names places of its own. Errors: kUsage for an empty command, and for a script or a text
 /// behind -c that does not hand on the flags that it would be given, or whose dumps lie where only
 /// the shell knows.
-Launch plan_launch(const std::string& framework, const std::vector<std::string>& command,
-                   const std::string& folder);
+[[nodiscard]] Launch plan_launch(const std::string& framework,
+                                 const std::vector<std::string>& command,
+                                 const std::string& folder);
 
 /// The variables of the recipe.
 [[nodiscard]] std::vector<std::string> recipe_variables();
@@ -55,13 +56,13 @@ Launch plan_launch(const std::string& framework, const std::vector<std::string>&
 [[nodiscard]] std::optional<int> recipe_values(std::string_view flag);
 
 /// A line a setting: "set NCCL_ALGO=Ring: ..." or "kept --seed 7, yours".
-std::string describe(const Launch& launch);
+[[nodiscard]] std::string describe(const Launch& launch);
 
 /// The command as a shell takes it, variables before it.
-std::string command_line(const Launch& launch);
+[[nodiscard]] std::string command_line(const Launch& launch);
 
 /// What a dump records of it: the settings, the command with only those values that are known to
 /// matter and cannot be secrets, and the environment's recorded variables. JSON, an object.
-std::string launch_json(const Launch& launch);
+[[nodiscard]] std::string launch_json(const Launch& launch);
 
 }  // namespace rlreplay::replay

@@ -19,7 +19,7 @@ namespace rlreplay::replay {
 /// The words of a command line with each such flag and its values as one word, "--flag=value
 /// value": only so can values be told from arguments. A flag that `is_own` has its values joined
 /// only where it takes several, by commas.
-std::vector<std::string> join_launch_flags(
+[[nodiscard]] std::vector<std::string> join_launch_flags(
     const std::vector<std::string>& words,
     const std::function<bool(const std::string& flag)>& is_own);
 
@@ -34,8 +34,8 @@ struct LaunchFlag {
 
 /// Sentences on flags that change numbers and that nothing here follows, each with its reason;
 /// empty where there are none. `rewards_given`: the judge of responses was named in our own words.
-std::string refused_launch_flags(std::span<const LaunchFlag> flags, Reach reach,
-                                 bool rewards_given);
+[[nodiscard]] std::string refused_launch_flags(std::span<const LaunchFlag> flags, Reach reach,
+                                               bool rewards_given);
 
 /// Whether a flag says what the launcher's run computes (precision, architecture, kernels, where
 /// its weights and samples come from) and nothing here follows it: a replay of that run judges what

@@ -37,6 +37,6 @@ class Provenance {
 };
 
 /// What such an object says, as lines for people; empty for one that says nothing.
-std::string provenance_text(const std::string& unstable);
+[[nodiscard]] std::string provenance_text(const std::string& unstable);
 
 }  // namespace rlreplay::replay

@@ -17,13 +17,14 @@ enum class CommandOf { kRlreplay, kLauncher };
 
 /// The words of a command line as a dump may hold them, in their order; of rlreplay's own
 /// those up to `--`, behind which a launcher's follow.
-std::vector<std::string> recorded_words(std::span<const std::string> words, CommandOf whose);
+[[nodiscard]] std::vector<std::string> recorded_words(std::span<const std::string> words,
+                                                      CommandOf whose);
 
 /// A value of such an option ("--model") without secrets.
-std::string recorded_value(std::string_view option, const std::string& value);
+[[nodiscard]] std::string recorded_value(std::string_view option, const std::string& value);
 
 /// An option's text as it is written down, in dumps, golden files and messages: without secrets,
 /// with a mark that other secrets do not have (docs/provenance.md). The same again gives the same.
-std::string recorded_text(const RunOptions& options, const Option& option);
+[[nodiscard]] std::string recorded_text(const RunOptions& options, const Option& option);
 
 }  // namespace rlreplay::replay

@@ -16,7 +16,7 @@ struct Measurement;
 /// What is said of one run; a run that nothing can be said of is skipped.
 enum class Verdict { kGood, kBad, kSkip };
 
-std::string_view to_string(Verdict verdict);
+[[nodiscard]] std::string_view to_string(Verdict verdict);
 
 /// What decides between good and bad.
 struct Criterion {
@@ -70,7 +70,8 @@ struct Judgement {
 
 /// Why metrics can be no reference: what decides is no finite number anywhere, or nothing was
 /// trained (grad_norm is 0 at every step). Empty where they can.
-std::string emptiness_of(const Criterion& criterion, const std::vector<Metric>& metrics);
+[[nodiscard]] std::string emptiness_of(const Criterion& criterion,
+                                       const std::vector<Metric>& metrics);
 
 /// Whether a second run of one candidate left what the first one did: good if so.
 [[nodiscard]] Judgement judge_repetition(const Criterion& criterion, const Measurement& first,

@@ -12,7 +12,7 @@ inline constexpr const char* kForwardLogpMaxDiff = "forward_logp_max_diff";
 [[nodiscard]] std::vector<StepLogProbs> read_log_probs(const replay::RecordedRun& run);
 
 /// The hash of a rollout's tokens; empty where they were not recorded.
-std::string tokens_hash(const replay::RecordedRun& run, int64_t rollout);
+[[nodiscard]] std::string tokens_hash(const replay::RecordedRun& run, int64_t rollout);
 
 /// The largest distance between the log-probabilities of the same response tokens, step by step, in
 /// the forward passes of two runs with the same steps. Steps from the first rollout on whose tokens

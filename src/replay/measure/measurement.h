@@ -27,7 +27,7 @@ enum class RunKind {
 enum class Evidence { kNone, kExitCode, kMetrics, kDump };
 
 /// `a dump`, `metrics.json`, ...
-std::string to_string(Evidence evidence);
+[[nodiscard]] std::string to_string(Evidence evidence);
 
 /// A digest under the name of what it is of: a step, or an input of the run.
 struct NamedDigest {
@@ -72,8 +72,8 @@ struct Measurement {
 };
 
 /// A word that a file can hold: `ran`, `crashed`, ...
-std::string_view to_string(RunKind kind);
+[[nodiscard]] std::string_view to_string(RunKind kind);
 /// The kind that a word of to_string() names. Errors: kCorrupt for any other word.
-RunKind run_kind_of(std::string_view word);
+[[nodiscard]] RunKind run_kind_of(std::string_view word);
 
 }  // namespace rlreplay::measure

@@ -94,14 +94,14 @@ struct Metric {
 void share_values(std::vector<Metric>& metrics, const std::vector<Metric>& others);
 
 /// How much memory the values of all of these take, those that several hold counted once.
-size_t bytes_of(const std::vector<const std::vector<Metric>*>& all);
+[[nodiscard]] size_t bytes_of(const std::vector<const std::vector<Metric>*>& all);
 
 /// The metric of this name; null where there is none.
 [[nodiscard]] const Metric* find_metric(const std::vector<Metric>& metrics,
                                         const std::string& name);
 
 /// `grad_norm, loss`
-std::string names_of(const std::vector<Metric>& metrics);
+[[nodiscard]] std::string names_of(const std::vector<Metric>& metrics);
 
 /// Reads a metrics.json, sorted by name: {"loss": [0.5, 0.25], "reward": 1}. A number may also be a
 /// text, `0x1.8p-1` or `nan`; NaN and Infinity may stand bare, as Python's json writes them. Any

@@ -20,13 +20,14 @@ void apply_config_file(RunOptions& options, const std::string& path);
 
 /// An error about options, found after the file was read: with the line of the first option that
 /// its sentence names and the file, not a flag, has set.
-Error placed_in_config(const Error& error, const std::string& path, std::span<const Setting> given);
+[[nodiscard]] Error placed_in_config(const Error& error, const std::string& path,
+                                     std::span<const Setting> given);
 
 /// The options that a dump carries, a JSON object. `where` names the text in errors.
 [[nodiscard]] std::vector<Setting> parse_options_json(std::string_view text,
                                                       const std::string& where);
 
 /// All options as YAML, by section: what --print-config prints and --config reads.
-std::string options_yaml(const RunOptions& options);
+[[nodiscard]] std::string options_yaml(const RunOptions& options);
 
 }  // namespace rlreplay::replay

@@ -15,6 +15,6 @@ struct OptionNeed {
 
 /// The need of an option that these options do not meet, so that its value changes nothing; null
 /// where it has none.
-const OptionNeed* unmet_need(const Option& option, const RunOptions& options);
+[[nodiscard]] const OptionNeed* unmet_need(const Option& option, const RunOptions& options);
 
 }  // namespace rlreplay::replay

@@ -121,7 +121,7 @@ enum class Section {
   kRecord
 };
 /// The heading over a section: "Prompts and rewards".
-std::string_view title(Section section);
+[[nodiscard]] std::string_view title(Section section);
 
 using Field = std::variant<bool RunOptions::*, int64_t RunOptions::*, double RunOptions::*,
                            std::string RunOptions::*, std::optional<int64_t> RunOptions::*,
@@ -141,7 +141,7 @@ struct Option {
 };
 
 /// All options, in the order of --help.
-std::span<const Option> option_table();
+[[nodiscard]] std::span<const Option> option_table();
 
 /// The option of this name or alias, - and _ alike; null where there is none.
 [[nodiscard]] const Option* find_option(std::string_view name);
@@ -151,17 +151,17 @@ std::span<const Option> option_table();
 void set_option(RunOptions& options, const Option& option, std::string_view text);
 
 /// The text that set_option takes back: numbers in the shortest form that keeps their bits.
-std::string option_text(const RunOptions& options, const Option& option);
+[[nodiscard]] std::string option_text(const RunOptions& options, const Option& option);
 
 /// A name and a text, as given by a flag, a file or a dump.
 using Setting = std::pair<std::string, std::string>;
 
 /// Every option with its text, in the table's order.
-std::vector<Setting> settings(const RunOptions& options);
+[[nodiscard]] std::vector<Setting> settings(const RunOptions& options);
 
 /// What a run of the demo uses where neither its user nor a file says something: an on-policy run
 /// whose reward rises from about 0.5 to 0.8 in some five steps.
-std::vector<Setting> demo_settings();
+[[nodiscard]] std::vector<Setting> demo_settings();
 
 /// Sets the options that are named, one after the other: the last one of a name counts.
 /// Errors: kUsage for a name that is no option (one that is near is proposed); those of set_option.
@@ -183,13 +183,13 @@ void check_batches(const RunOptions& options);
 void check_on_policy(const RunOptions& options);
 
 /// Optimizer steps that the run takes: --steps, or --num-rollout times steps per rollout.
-int64_t planned_steps(const RunOptions& options);
+[[nodiscard]] int64_t planned_steps(const RunOptions& options);
 
 /// Optimizer steps of a rollout, at least 1.
-int64_t steps_per_rollout(const RunOptions& options);
+[[nodiscard]] int64_t steps_per_rollout(const RunOptions& options);
 
 /// Samples of an optimizer step (at least 1 after check_batches) and of a rollout.
-int64_t step_samples(const RunOptions& options);
-int64_t rollout_samples(const RunOptions& options);
+[[nodiscard]] int64_t step_samples(const RunOptions& options);
+[[nodiscard]] int64_t rollout_samples(const RunOptions& options);
 
 }  // namespace rlreplay::replay

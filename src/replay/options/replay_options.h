@@ -25,28 +25,30 @@ struct RecordGives {
 };
 
 /// What an option can do to a replay with these options, by a record that gives this much.
-Effect effect_of(const Option& option, ReplayKind kind, const RunOptions& options,
-                 const RecordGives& gives = {});
+[[nodiscard]] Effect effect_of(const Option& option, ReplayKind kind, const RunOptions& options,
+                               const RecordGives& gives = {});
 
 /// The options in which two sets differ and that have this effect, in the table's order.
-std::vector<const Option*> changed_options(const RunOptions& before, const RunOptions& after,
-                                           ReplayKind kind, Effect effect,
-                                           const RecordGives& gives = {});
+[[nodiscard]] std::vector<const Option*> changed_options(const RunOptions& before,
+                                                         const RunOptions& after, ReplayKind kind,
+                                                         Effect effect,
+                                                         const RecordGives& gives = {});
 
 /// Refuses options that would be said to be overridden and change nothing.
 /// Errors: kUsage, naming them and what they need or what can be overridden.
 void check_overrides(const RunOptions& recorded, const RunOptions& asked, ReplayKind kind);
 
 /// An option's value as people write it: 1e-04, not 0.0001.
-std::string written(const RunOptions& options, const Option& option);
+[[nodiscard]] std::string written(const RunOptions& options, const Option& option);
 
 /// `lr: 1e-06 -> 2e-06`, for each option of a replay that can change its bits and does.
-std::vector<std::string> override_lines(const RunOptions& recorded, const RunOptions& asked,
-                                        ReplayKind kind, const RecordGives& gives = {});
+[[nodiscard]] std::vector<std::string> override_lines(const RunOptions& recorded,
+                                                      const RunOptions& asked, ReplayKind kind,
+                                                      const RecordGives& gives = {});
 
 /// The options that have no effect on a replay, as `--seed, --prompts`: for where launch scripts
 /// are pasted. Empty where there are none.
-std::string without_effect(const RunOptions& before, const RunOptions& asked, ReplayKind kind,
-                           const RecordGives& gives = {});
+[[nodiscard]] std::string without_effect(const RunOptions& before, const RunOptions& asked,
+                                         ReplayKind kind, const RecordGives& gives = {});
 
 }  // namespace rlreplay::replay

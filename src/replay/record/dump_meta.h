@@ -14,8 +14,8 @@ inline constexpr const char* kContractVersion = "0.2";
 /// What a dump says of the run that it records: the resolved options, the model's shape, the
 /// numeric contract, the kernel set. `part`: the steps that the dump is of, where it is of a part
 /// of that run, "1.0..2.0" or "1.0.."; empty: of all.
-std::string dump_meta(const RunOptions& options, const ModelConfig& model,
-                      const std::string& part = "");
+[[nodiscard]] std::string dump_meta(const RunOptions& options, const ModelConfig& model,
+                                    const std::string& part = "");
 
 /// The options and the model of a recorded run.
 struct RecordedConfig {

@@ -13,8 +13,8 @@
 namespace rlreplay::replay {
 
 /// The datasets of a group (`3` of a rollout unit, `3-0` of a train unit). They own their values.
-std::vector<format::Dataset> event_datasets(const engine::StepEvents& events,
-                                            const std::string& group);
+[[nodiscard]] std::vector<format::Dataset> event_datasets(const engine::StepEvents& events,
+                                                          const std::string& group);
 
 /// Reads them back, those of another table than ours as named events. Errors: FormatError kMeaning
 /// where the arrays do not agree with one another.

@@ -35,7 +35,7 @@ std::map<int64_t, format::UnitReader> event_units(const format::DumpReader& dump
     format::UnitReader unit = dump.open_unit(*record);
     if (has_events(unit, group)) units.push_back(std::move(unit));
   }
-  event_units(units, group);  // one a rank
+  static_cast<void>(event_units(units, group));  // one a rank
   std::map<int64_t, format::UnitReader> out;
   for (format::UnitReader& unit : units) {
     const int64_t rank = format::rank_of(unit.record().path);

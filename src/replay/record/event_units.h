@@ -16,12 +16,13 @@ namespace rlreplay::replay {
 
 /// The units that hold events of a rollout's or a step's group, by rank.
 /// Errors: FormatError kMeaning where two of one rank do.
-std::map<int64_t, format::UnitReader> event_units(const format::DumpReader& dump, const char* kind,
-                                                  const std::string& group);
+[[nodiscard]] std::map<int64_t, format::UnitReader> event_units(const format::DumpReader& dump,
+                                                                const char* kind,
+                                                                const std::string& group);
 /// The units that hold events of a group, by rank, among units that are open.
 /// Errors: FormatError kMeaning where two of one rank do.
-std::map<int64_t, const format::UnitReader*> event_units(std::span<const format::UnitReader> units,
-                                                         const std::string& group);
+[[nodiscard]] std::map<int64_t, const format::UnitReader*> event_units(
+    std::span<const format::UnitReader> units, const std::string& group);
 
 /// The only one of them, for whoever compares a run of one rank; nothing where there is none.
 /// Errors: those of event_units; kUnsupported where several ranks have events.

@@ -31,7 +31,8 @@ inline constexpr const char* kFindingsUnit = "x-findings/import.h5";
 [[nodiscard]] bool is_unjudged(const foreign::Problem& finding);
 
 /// Findings as the content of their unit, a line each.
-std::vector<format::Dataset> findings_datasets(const std::vector<foreign::Problem>& findings);
+[[nodiscard]] std::vector<format::Dataset> findings_datasets(
+    const std::vector<foreign::Problem>& findings);
 
 /// The contradictions that an import found; empty where it found nothing, or the dump is none.
 /// Errors: FormatError; kCorrupt where the unit says something else.

@@ -16,13 +16,13 @@ namespace rlreplay::replay {
 inline constexpr std::string_view kInputsKind = "x-inputs";
 
 /// The options of a run of which a framework's name alone is known: its dialect.
-RunOptions options_of(std::string_view framework);
+[[nodiscard]] RunOptions options_of(std::string_view framework);
 
 /// What is known of an imported run's options: its dialect, and the top-p of a wrapped launch.
-RunOptions imported_options(const RecordedRun& record, const std::string& vendor);
+[[nodiscard]] RunOptions imported_options(const RecordedRun& record, const std::string& vendor);
 
 /// What the words of a wrapped launch, its script's and then its command's, say of the objective.
-std::vector<Setting> launched_objective(const RecordedRun& record);
+[[nodiscard]] std::vector<Setting> launched_objective(const RecordedRun& record);
 
 /// Whether log-probabilities are taken over the ids that top-p kept: slime's are, Miles' never.
 [[nodiscard]] bool needs_nuclei(const RunOptions& options);
@@ -32,7 +32,8 @@ std::vector<Setting> launched_objective(const RecordedRun& record);
 void check_nuclei(std::span<const Sample> samples, const std::string& where);
 
 /// The samples of a rollout that were made from more than their tokens (images, sound).
-std::set<uint64_t> samples_with_inputs(const format::DumpReader& dump, const std::string& rollout);
+[[nodiscard]] std::set<uint64_t> samples_with_inputs(const format::DumpReader& dump,
+                                                     const std::string& rollout);
 
 /// Sees that samples of a rollout were made from their tokens alone.
 /// Errors: kUnsupported, naming samples that were made from more than their tokens.

@@ -15,9 +15,9 @@ struct PartialStep {
 };
 
 /// Those of a dump whose writers have not all ended, in order.
-std::vector<PartialStep> partial_steps(const format::DumpReader& dump);
+[[nodiscard]] std::vector<PartialStep> partial_steps(const format::DumpReader& dump);
 
 /// "step 3.0 is left out: of step 3.0 these ranks hold no part: 1"; empty without one.
-std::string left_out_text(const format::DumpReader& dump);
+[[nodiscard]] std::string left_out_text(const format::DumpReader& dump);
 
 }  // namespace rlreplay::replay

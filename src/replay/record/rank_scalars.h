@@ -35,13 +35,14 @@ struct StepScalars {
 /// Whose a scalar is, by its name. kStep: the step's, which all of its ranks say alike. kSamples:
 /// of samples, which ranks that hold the same ones say alike. kRank: a rank's own, as times are.
 enum class ScalarOf { kStep, kSamples, kRank };
-ScalarOf scalar_of(std::string_view name);
+[[nodiscard]] ScalarOf scalar_of(std::string_view name);
 
 /// Joins the scalars of ranks, given with their ranks. A name is agreed on where all that recorded
 /// it have the same bits. Order: names as the ranks, one after the other, first say them.
-StepScalars join_scalars(const std::vector<std::pair<int64_t, format::NamedColumns>>& by_rank);
+[[nodiscard]] StepScalars join_scalars(
+    const std::vector<std::pair<int64_t, format::NamedColumns>>& by_rank);
 
 /// "pg_loss@0 -1, pg_loss@1 999": where ranks differ, of NAME alone where there is one.
-std::string numbers_by_rank(const StepScalars& scalars, std::string_view name = {});
+[[nodiscard]] std::string numbers_by_rank(const StepScalars& scalars, std::string_view name = {});
 
 }  // namespace rlreplay::replay

@@ -23,7 +23,7 @@ namespace rlreplay::replay {
 using TokenColumn = std::optional<std::vector<std::vector<double>>>;
 
 /// The values rounded to binary32, which an engine computes with.
-std::vector<float> narrowed(std::span<const double> values);
+[[nodiscard]] std::vector<float> narrowed(std::span<const double> values);
 
 /// Whether every sample that has a response has the column.
 [[nodiscard]] bool is_whole(const TokenColumn& column, std::span<const Sample> samples);
@@ -67,8 +67,8 @@ struct StepColumn {
   std::string_view name;
   TokenColumn RecordedStep::*column;
 };
-std::span<const StepColumn> step_columns();
-std::string_view column_name(TokenColumn RecordedStep::*column);
+[[nodiscard]] std::span<const StepColumn> step_columns();
+[[nodiscard]] std::string_view column_name(TokenColumn RecordedStep::*column);
 
 /// The samples of a rollout as they were generated, and the steps on them.
 struct RecordedRollout {
@@ -87,14 +87,14 @@ struct RecordedRollout {
 };
 
 /// The rollouts that have steps in the dump, in order.
-std::vector<int64_t> trained_rollouts(const RecordedRun& run);
+[[nodiscard]] std::vector<int64_t> trained_rollouts(const RecordedRun& run);
 
 /// The rollouts that were generated or trained on, in order.
-std::vector<int64_t> recorded_rollouts(const RecordedRun& run);
+[[nodiscard]] std::vector<int64_t> recorded_rollouts(const RecordedRun& run);
 
 /// The steps of their RecordedRollouts, in order: those that were recorded, and step 0 of each
 /// rollout that none trained on.
-std::vector<StepId> steps_of_rollouts(const RecordedRun& run);
+[[nodiscard]] std::vector<StepId> steps_of_rollouts(const RecordedRun& run);
 
 /// Reads all that the dump says of a rollout and of the training on it.
 /// Errors: FormatError; kIncomplete where neither a step nor its rollout holds a sample's tokens or
@@ -110,12 +110,12 @@ std::vector<StepId> steps_of_rollouts(const RecordedRun& run);
 void check_replayable(const RecordedRun& run, const RecordedRollout& rollout);
 
 /// The samples of a rollout that can be replayed. Errors: those of check_replayable.
-std::vector<Sample> replayable_samples(const RecordedRun& run, int64_t rollout);
+[[nodiscard]] std::vector<Sample> replayable_samples(const RecordedRun& run, int64_t rollout);
 
 /// The tokens of the longest prompt of one rollout. Errors: those of check_replayable.
-int64_t longest_prompt(const RecordedRun& run, int64_t rollout);
+[[nodiscard]] int64_t longest_prompt(const RecordedRun& run, int64_t rollout);
 /// The tokens of the longest prompt of the run's first rollout; 0 where there is no rollout.
 /// Errors: those of check_replayable.
-int64_t longest_prompt(const RecordedRun& run);
+[[nodiscard]] int64_t longest_prompt(const RecordedRun& run);
 
 }  // namespace rlreplay::replay

@@ -17,14 +17,14 @@ struct SampleRow {
 };
 
 template <class T>
-std::vector<T> tokens_of(const std::vector<T>& values, uint64_t begin, uint64_t end) {
+[[nodiscard]] std::vector<T> tokens_of(const std::vector<T>& values, uint64_t begin, uint64_t end) {
   return {values.begin() + static_cast<ptrdiff_t>(begin),
           values.begin() + static_cast<ptrdiff_t>(end)};
 }
 
 /// The response's values of a row; empty where the sample has none.
-std::vector<double> response_of(const std::optional<format::TokenFloats>& column,
-                                const SampleRow& at);
+[[nodiscard]] std::vector<double> response_of(const std::optional<format::TokenFloats>& column,
+                                              const SampleRow& at);
 
 /// The mask of a row's response; nothing where the sample has none.
 [[nodiscard]] std::optional<std::vector<uint8_t>> mask_of(
@@ -35,7 +35,8 @@ std::vector<double> response_of(const std::optional<format::TokenFloats>& column
 
 /// The bytes that response_of() and nuclei_of() read, as they were decoded: numbers of binary32
 /// count 4 bytes, though they become binary64.
-uint64_t bytes_of_response(const std::optional<format::TokenFloats>& column, const SampleRow& at);
-uint64_t bytes_of_nuclei(const format::RolloutData& data, const SampleRow& at);
+[[nodiscard]] uint64_t bytes_of_response(const std::optional<format::TokenFloats>& column,
+                                         const SampleRow& at);
+[[nodiscard]] uint64_t bytes_of_nuclei(const format::RolloutData& data, const SampleRow& at);
 
 }  // namespace rlreplay::replay

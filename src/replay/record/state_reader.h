@@ -21,15 +21,15 @@ struct StateTensor {
   std::span<const float> StateSpans<const float>::*read;
   std::span<float> StateSpans<float>::*write;
 };
-std::span<const StateTensor> state_tensors();
+[[nodiscard]] std::span<const StateTensor> state_tensors();
 /// "exp_avg/model.norm.weight", in the group of the step.
-std::string state_name(const StateTensor& tensor, const Parameter& parameter);
+[[nodiscard]] std::string state_name(const StateTensor& tensor, const Parameter& parameter);
 
 /// The dataset of the group that counts the optimizer's steps.
 inline constexpr std::string_view kStateCounters = "scalars";
 
 template <class T>
-std::span<T> values_of(std::span<T> all, const Parameter& p) {
+[[nodiscard]] std::span<T> values_of(std::span<T> all, const Parameter& p) {
   return all.subspan(static_cast<size_t>(p.offset), static_cast<size_t>(p.size()));
 }
 

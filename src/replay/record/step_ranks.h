@@ -16,7 +16,7 @@ namespace rlreplay::replay {
 using StepRank = format::TrainRank;
 
 /// The scalars of a step, joined over its ranks (join_scalars).
-StepScalars scalars_of(const std::vector<StepRank>& ranks);
+[[nodiscard]] StepScalars scalars_of(const std::vector<StepRank>& ranks);
 
 /// Sees that ranks say the same where they may not say differently, beside the samples' own columns
 /// (format/SPEC.md, train).

@@ -41,13 +41,13 @@ struct RefereeCase {
 /// The samples that are judged. Where they are of several versions and none is named, those of the
 /// dump's own weights are taken. Errors: kUsage where nothing is selected, where no version can be
 /// chosen, and where one is named that no sample has; kIncomplete where neither side was recorded.
-RefereeCase select_case(const RecordedRun& run, const RefereeSelection& selection);
+[[nodiscard]] RefereeCase select_case(const RecordedRun& run, const RefereeSelection& selection);
 
 /// Who computed the recorded log-probabilities: the trainer, or the rollout engine.
 enum class Side { kTrain, kRollout };
 inline constexpr std::array kSides = {Side::kTrain, Side::kRollout};
 /// "train", "rollout".
-std::string name(Side side);
+[[nodiscard]] std::string name(Side side);
 
 /// A token of a response whose loss mask is 1.
 struct JudgedToken {
@@ -70,7 +70,7 @@ struct Distances {
 /// Which side lies nearer to the evaluation; kUnknown where no token has finite numbers of both.
 enum class Nearer { kTrain, kRollout, kEqual, kUnknown };
 /// The word of a report for it: "train", "rollout", ...
-std::string name(Nearer nearer);
+[[nodiscard]] std::string name(Nearer nearer);
 
 /// Tokens that are judged together: all, a sample's, those of a range of positions.
 struct RefereeRow {

@@ -19,11 +19,11 @@ struct RefereeSetting {
 using TokenText = std::function<std::string(std::span<const int32_t> ids)>;
 
 /// Tables of at most 100 columns.
-std::string referee_text(const RefereeSetting& setting, const RefereeCase& given,
-                         const RefereeVerdict& verdict, const TokenText& text);
+[[nodiscard]] std::string referee_text(const RefereeSetting& setting, const RefereeCase& given,
+                                       const RefereeVerdict& verdict, const TokenText& text);
 
 /// One object, rlreplay.referee/1.
-std::string referee_json(const RefereeSetting& setting, const RefereeCase& given,
-                         const RefereeVerdict& verdict, const TokenText& text);
+[[nodiscard]] std::string referee_json(const RefereeSetting& setting, const RefereeCase& given,
+                                       const RefereeVerdict& verdict, const TokenText& text);
 
 }  // namespace rlreplay::replay

@@ -37,15 +37,16 @@ struct ElementTarget {
                                         const ModelConfig& model, const ParameterTable& parameters);
 
 /// `sample 3, token 5, column 2`, `row 1, column 7`, ...
-std::string place_text(const ElementTarget& t);
+[[nodiscard]] std::string place_text(const ElementTarget& t);
 
 /// Whether what a gradient's element adds up is known by tokens: not of logits, which are no event.
 [[nodiscard]] bool is_by_token(const ElementTarget& t, const ModelConfig& model);
 
 /// Columns of a gradient's factors that meet in the element; none where is_by_token() is not.
-std::vector<std::vector<int64_t>> factor_columns(const ElementTarget& t, const ModelConfig& model);
+[[nodiscard]] std::vector<std::vector<int64_t>> factor_columns(const ElementTarget& t,
+                                                               const ModelConfig& model);
 
 /// How a gradient's element is added up; empty of other elements.
-const char* formula_of(const ElementTarget& t, const ModelConfig& model);
+[[nodiscard]] const char* formula_of(const ElementTarget& t, const ModelConfig& model);
 
 }  // namespace rlreplay::replay

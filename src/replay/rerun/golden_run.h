@@ -28,12 +28,12 @@ void check_golden_options(const RunOptions& options);
 /// Runs on policy; the entries of all its rollouts and steps. `planted`: a difference that is to be
 /// planted in one of the steps.
 /// Errors: those of InjectingSink; kUsage where nothing was planted.
-GoldenEntries golden_run(const engine::Runtime& runtime, const RunOptions& options,
-                         const std::optional<Injection>& planted = {});
+[[nodiscard]] GoldenEntries golden_run(const engine::Runtime& runtime, const RunOptions& options,
+                                       const std::optional<Injection>& planted = {});
 
 /// The options of a run that can change its bits, as texts by name, defaults too.
-GoldenEntries golden_options(const RunOptions& options);
+[[nodiscard]] GoldenEntries golden_options(const RunOptions& options);
 /// The options that golden_options() gave the texts of. Errors: those of apply_settings.
-RunOptions options_of(const GoldenEntries& options);
+[[nodiscard]] RunOptions options_of(const GoldenEntries& options);
 
 }  // namespace rlreplay::replay

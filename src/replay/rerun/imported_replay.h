@@ -20,11 +20,11 @@ struct ImportedSteps {
 };
 
 /// What the record has of all steps of the plan.
-RecordGives gives_of(const ImportedSteps& steps, const ReplayPlan& plan);
+[[nodiscard]] RecordGives gives_of(const ImportedSteps& steps, const ReplayPlan& plan);
 
 /// The steps of an imported dump, with what its record gives of each.
 /// Errors: kUsage where the dump holds no samples.
-ImportedSteps imported_steps(const RecordedRun& record, const RunOptions& options);
+[[nodiscard]] ImportedSteps imported_steps(const RecordedRun& record, const RunOptions& options);
 
 /// `steps`: imported_steps'. Takes those of the plan; the trainer's weights are those before the
 /// first of them, and go on from its own updates. A rollout that no recorded step trained on is cut

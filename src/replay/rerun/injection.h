@@ -25,7 +25,7 @@ struct Injection {
 
 /// Reads the text that to_string() writes; `@RANK` may be left out. Errors: kUsage.
 [[nodiscard]] Injection parse_injection(std::string_view text);
-std::string to_string(const Injection& injection);
+[[nodiscard]] std::string to_string(const Injection& injection);
 
 /// What an injection did.
 struct Planted {

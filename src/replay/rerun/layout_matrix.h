@@ -15,8 +15,8 @@ namespace rlreplay::replay {
 
 /// The layouts that `text` names: "all" of up to `ranks` ranks that the model goes into, one rank
 /// first, or a list, "dp=2;tp=2,cp=2". Errors: kUsage, and kUnsupported for one that does not fit.
-std::vector<Layout> layouts_to_try(const std::string& text, const ModelConfig& model,
-                                   int64_t ranks);
+[[nodiscard]] std::vector<Layout> layouts_to_try(const std::string& text, const ModelConfig& model,
+                                                 int64_t ranks);
 
 /// Where a layout's numbers first differ, and whose they are.
 struct LayoutDifference {

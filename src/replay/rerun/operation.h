@@ -41,7 +41,7 @@ struct OperationForm {
 [[nodiscard]] std::optional<OperationForm> form_of(const engine::Event& event);
 
 /// All rows of an operation that has a form, by kernels and in binary64. Shapes: [count, columns].
-std::vector<float> compute(const Operation& op, const engine::Runtime& runtime);
-std::vector<double> compute_binary64(const Operation& op, ThreadPool& pool);
+[[nodiscard]] std::vector<float> compute(const Operation& op, const engine::Runtime& runtime);
+[[nodiscard]] std::vector<double> compute_binary64(const Operation& op, ThreadPool& pool);
 
 }  // namespace rlreplay::replay

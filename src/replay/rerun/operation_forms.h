@@ -6,7 +6,7 @@
 namespace rlreplay::replay {
 
 /// Order: ascending, in binary64; every product of two binary32 numbers is exact.
-inline double dot64(const float* a, const float* b, int64_t n) {
+[[nodiscard]] inline double dot64(const float* a, const float* b, int64_t n) {
   double sum = 0;
   for (int64_t k = 0; k < n; ++k) sum += static_cast<double>(a[k]) * b[k];
   return sum;

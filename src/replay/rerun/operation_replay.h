@@ -37,7 +37,7 @@ struct OperationReplay {
 };
 
 /// The kernel set of this name. Errors: kUsage where this processor has none, with those it has.
-const kernels::KernelSet& kernels_named(std::string_view name);
+[[nodiscard]] const kernels::KernelSet& kernels_named(std::string_view name);
 
 /// Computes an operation of a step again by each kernel set and in binary64.
 /// Errors: those of RecordedOperation.
@@ -47,7 +47,7 @@ const kernels::KernelSet& kernels_named(std::string_view name);
                                                ThreadPool& pool);
 
 /// A replayed operation for people, and as one line: rlreplay.operation/1.
-std::string operation_text(const OperationReplay& replay);
-std::string operation_json(const OperationReplay& replay, const std::string& dump);
+[[nodiscard]] std::string operation_text(const OperationReplay& replay);
+[[nodiscard]] std::string operation_json(const OperationReplay& replay, const std::string& dump);
 
 }  // namespace rlreplay::replay

@@ -120,8 +120,9 @@ void compute_scores_backward(const Operation& op, const engine::Runtime& runtime
     std::copy_n(op.rows[0].data + rows.begin, rows.size(), c.begin());
     std::copy_n(op.rows[1].data + rows.begin, rows.size(), ce.begin());
   };
-  engine::head_backward(runtime.with(&entropies), head, hidden_of(op), op.scored, op.temperature,
-                        engine::Scored::kUpToRow, loss_gradient, gradients, out);
+  static_cast<void>(engine::head_backward(runtime.with(&entropies), head, hidden_of(op), op.scored,
+                                          op.temperature, engine::Scored::kUpToRow, loss_gradient,
+                                          gradients, out));
 }
 
 /// With c = -dL/d(log p) and ce = -dL/d(entropy) the derivative by logit i is

@@ -23,7 +23,7 @@ struct ReplayPlan {
 };
 
 /// The part of the recorded run that a replay's own dump is of, as dump_meta has it.
-std::string part_of(const ReplayPlan& plan, const RecordedRun& record);
+[[nodiscard]] std::string part_of(const ReplayPlan& plan, const RecordedRun& record);
 
 /// One step that was run again.
 struct ReplayedStep {
@@ -56,9 +56,9 @@ struct RecomputedStep {
 
 /// Runs a step of the record again as `plan` says, and what leads to it, and keeps what the options
 /// say of its events. Errors: as of replay_training.
-RecomputedStep recompute_step(const RecordedRun& record, const RunOptions& options,
-                              const ReplayPlan& plan, const StepId& step, Trainer& trainer,
-                              ThreadPool& pool);
+[[nodiscard]] RecomputedStep recompute_step(const RecordedRun& record, const RunOptions& options,
+                                            const ReplayPlan& plan, const StepId& step,
+                                            Trainer& trainer, ThreadPool& pool);
 
 /// A sample that is taken out of a recorded step.
 struct Removal {
@@ -81,16 +81,15 @@ void check_state(const RecordedRun& record, const StepId& step);
 /// Takes a sample out of a step, then runs those behind it up to `last` freely, for `later`.
 /// Errors: as of replay_training; kIncomplete without the state before the step; kUsage where the
 /// step has no other sample.
-StepWithout remove_sample(const RecordedRun& record, const RunOptions& options,
-                          const Removal& removal, int64_t last, Trainer& trainer, ThreadPool& pool,
-                          const ReplaySink& later);
+[[nodiscard]] StepWithout remove_sample(const RecordedRun& record, const RunOptions& options,
+                                        const Removal& removal, int64_t last, Trainer& trainer,
+                                        ThreadPool& pool, const ReplaySink& later);
 
 /// An element of a step's gradients as every sample of the step has added to it, by ascending id;
 /// `element`: of all parameters, in their order. Errors: as of remove_sample.
-std::vector<std::pair<uint64_t, int64_t>> element_by_sample(const RecordedRun& record,
-                                                            const RunOptions& options,
-                                                            const StepId& step, int64_t element,
-                                                            Trainer& trainer, ThreadPool& pool);
+[[nodiscard]] std::vector<std::pair<uint64_t, int64_t>> element_by_sample(
+    const RecordedRun& record, const RunOptions& options, const StepId& step, int64_t element,
+    Trainer& trainer, ThreadPool& pool);
 
 /// One rollout that was generated again.
 struct ReplayedRollout {
@@ -117,7 +116,7 @@ void train_through(const RecordedRun& record, const RunOptions& options, int64_t
 
 /// A source of nothing but the record: its model's shape, and the weights before a step, without
 /// one the first that were recorded.
-std::unique_ptr<ModelSource> recorded_model(const RecordedRun& record,
-                                            std::optional<StepId> state = {});
+[[nodiscard]] std::unique_ptr<ModelSource> recorded_model(const RecordedRun& record,
+                                                          std::optional<StepId> state = {});
 
 }  // namespace rlreplay::replay

@@ -36,10 +36,11 @@ struct ReplaySummary {
 
 /// Two lines: against what and how much was compared, and the largest changes. `steps`: how many
 /// the record has.
-std::string summary_text(const ReplaySummary& summary, const std::string& dump, size_t steps);
+[[nodiscard]] std::string summary_text(const ReplaySummary& summary, const std::string& dump,
+                                       size_t steps);
 
 /// One line: rlreplay.replay/1.
-std::string summary_json(const ReplaySummary& summary, const std::string& dump, size_t steps,
-                         const std::string& incomplete);
+[[nodiscard]] std::string summary_json(const ReplaySummary& summary, const std::string& dump,
+                                       size_t steps, const std::string& incomplete);
 
 }  // namespace rlreplay::replay

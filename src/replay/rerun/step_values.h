@@ -14,7 +14,7 @@
 namespace rlreplay::replay {
 
 /// The loss, gradient norm and learning rate of a step, as far as they were recorded.
-RecordedScalars recorded_scalars(const RecordedStep& step);
+[[nodiscard]] RecordedScalars recorded_scalars(const RecordedStep& step);
 
 /// A recorded column or scalar that a replay does not give.
 struct StepValueDifference {
@@ -43,9 +43,9 @@ struct StepValues {
                                         std::span<const std::string_view> taken);
 
 /// [{"name": ..., "sample": ..., "token": ..., "record": ..., "replay": ...}, ...]
-std::string values_json(const StepValues& values);
+[[nodiscard]] std::string values_json(const StepValues& values);
 
 /// A line each for people, at most `most` of them.
-std::string values_text(const StepValues& values, size_t most);
+[[nodiscard]] std::string values_text(const StepValues& values, size_t most);
 
 }  // namespace rlreplay::replay

@@ -73,8 +73,8 @@ struct ElementOrigin {
                                         ThreadPool& pool);
 
 /// An element's origin for people, 80 columns wide. `all`: every leaf, and the tokens of each.
-std::string origin_text(const ElementOrigin& origin, bool all);
+[[nodiscard]] std::string origin_text(const ElementOrigin& origin, bool all);
 /// One line: rlreplay.why/1.
-std::string origin_json(const ElementOrigin& origin, const std::string& dump);
+[[nodiscard]] std::string origin_json(const ElementOrigin& origin, const std::string& dump);
 
 }  // namespace rlreplay::replay

@@ -35,10 +35,10 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 [[nodiscard]] std::optional<LaunchedRank> launched_rank();
 
 /// The variables that make a process such a rank.
-std::vector<std::pair<std::string, std::optional<std::string>>> variables_of(
+[[nodiscard]] std::vector<std::pair<std::string, std::optional<std::string>>> variables_of(
     const LaunchedRank& rank);
 
 /// The first host of Slurm's list: "node03" of "node[03-05,7]".
-std::string first_host(std::string_view list);
+[[nodiscard]] std::string first_host(std::string_view list);
 
 }  // namespace rlreplay::replay

@@ -28,6 +28,6 @@ class Machine {
 };
 
 /// What this process computes with, once a run of these options has loaded its kernels.
-Computing computing(const RunOptions& options);
+[[nodiscard]] Computing computing(const RunOptions& options);
 
 }  // namespace rlreplay::replay

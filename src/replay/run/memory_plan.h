@@ -21,12 +21,12 @@ struct Workload {
 
 /// How many samples a step has in memory at once: those of --micro-batch-size, and where that is 0
 /// all of them (0 again), or as many as fit into `available` bytes: bits do not depend on it.
-int64_t fit_micro_batch(const RunOptions& options, const ModelConfig& model,
-                        const Workload& workload, int64_t available);
+[[nodiscard]] int64_t fit_micro_batch(const RunOptions& options, const ModelConfig& model,
+                                      const Workload& workload, int64_t available);
 
 /// Estimates the memory of a run before it takes any; says so on standard error from 1 GiB on.
 /// Returns fit_micro_batch. Errors: kEnvironment where nothing fits, with what to do.
-int64_t plan_run_memory(const RunOptions& options, const ModelConfig& model,
-                        const Workload& workload);
+[[nodiscard]] int64_t plan_run_memory(const RunOptions& options, const ModelConfig& model,
+                                      const Workload& workload);
 
 }  // namespace rlreplay::replay

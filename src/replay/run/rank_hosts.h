@@ -45,6 +45,6 @@ class LaunchedRanks : public engine::RankHost {
 
 /// Who has the ranks of this run's layouts where they are processes: a launcher, or this process;
 /// null where they are threads.
-std::unique_ptr<engine::RankHost> rank_host(const RunOptions& options);
+[[nodiscard]] std::unique_ptr<engine::RankHost> rank_host(const RunOptions& options);
 
 }  // namespace rlreplay::replay

@@ -22,10 +22,10 @@ class StepTable {
 };
 
 /// `replicas` of the programs' JSON.
-std::string replicas_json(const engine::ReplicaDifference& difference);
+[[nodiscard]] std::string replicas_json(const engine::ReplicaDifference& difference);
 
 /// A step as one line of JSON: `rlreplay.run.step/1`.
-std::string to_json(const StepOutcome& step);
+[[nodiscard]] std::string to_json(const StepOutcome& step);
 
 /// Steps on standard output, as a table or as JSON, each as it ends.
 class StepLines {

@@ -100,8 +100,8 @@ engine::Model make_demo(const engine::Runtime& runtime, const DemoOptions& optio
   for (int64_t i = 0; i < options.warm_steps; ++i) {
     const Lessons batch = lessons(tokenizer, options.seed, i);
     step.lr = rate(i, options.warm_steps);
-    engine::run_step(silent, state, gradients, engine::view(rotary), batch.samples, batch.targets,
-                     step);
+    static_cast<void>(engine::run_step(silent, state, gradients, engine::view(rotary),
+                                       batch.samples, batch.targets, step));
     if (progress) progress(i + 1, options.warm_steps);
   }
   return std::move(state.model);

@@ -22,20 +22,22 @@ struct DemoOptions {
 using DemoProgress = std::function<void(int64_t done, int64_t steps)>;
 
 /// Sums of two digits; prompts of a run and lessons of the warm start are drawn apart.
-DemoTask demo_task(uint64_t seed);
+[[nodiscard]] DemoTask demo_task(uint64_t seed);
 
 /// Qwen2's architecture with 8 query heads, 4 kv heads and 2 layers, tied, over the demo's
 /// vocabulary; a response stops at kDemoEnd.
-ModelConfig demo_config();
+[[nodiscard]] ModelConfig demo_config();
 
 /// Initial weights by the seed, then supervised steps of the engine itself (run_step with the plain
 /// policy loss and advantage 1) on answers that go on after the sum half of the time: the model
 /// learns to add, and to stop only now and then. No event of these steps is emitted. The model is
 /// packed for forward and backward.
-engine::Model make_demo(const engine::Runtime& runtime, const DemoOptions& options = {},
-                        const DemoProgress& progress = {});
+[[nodiscard]] engine::Model make_demo(const engine::Runtime& runtime,
+                                      const DemoOptions& options = {},
+                                      const DemoProgress& progress = {});
 
 /// The model with its tokenizer and its task, problems of demo_prompt by the seed, judged by the
 /// reward `exact`.
-std::unique_ptr<ModelSource> open_demo(const DemoOptions& options = {}, DemoProgress progress = {});
+[[nodiscard]] std::unique_ptr<ModelSource> open_demo(const DemoOptions& options = {},
+                                                     DemoProgress progress = {});
 }  // namespace rlreplay::replay

@@ -43,14 +43,14 @@ class ModelSource {
 };
 
 /// A checkpoint's folder. Errors: those of foreign::Checkpoint::open.
-std::unique_ptr<ModelSource> open_checkpoint(const std::string& folder);
+[[nodiscard]] std::unique_ptr<ModelSource> open_checkpoint(const std::string& folder);
 
 /// The model that --model names: `demo`, of the seed's initial weights, or a checkpoint's folder.
 /// Errors: kUsage for none, else as open_checkpoint.
 [[nodiscard]] std::unique_ptr<ModelSource> find_model(const std::string& name, int64_t seed);
 
 /// Weights, in the flat storage's order, as tensors of a checkpoint that view them.
-std::vector<foreign::StoredTensor> stored_tensors(const ParameterTable& parameters,
-                                                  std::span<const float> weights);
+[[nodiscard]] std::vector<foreign::StoredTensor> stored_tensors(const ParameterTable& parameters,
+                                                                std::span<const float> weights);
 
 }  // namespace rlreplay::replay

@@ -21,8 +21,8 @@ struct CaptureArguments {
 };
 
 /// Runs what the options say and records it, or goes on with it. Returns the exit code.
-int capture_run(const CaptureArguments& arguments);
+[[nodiscard]] int capture_run(const CaptureArguments& arguments);
 /// Goes on with the run of a dump that has not its end. Returns the exit code.
-int capture_resume(const CaptureArguments& arguments);
+[[nodiscard]] int capture_resume(const CaptureArguments& arguments);
 
 }  // namespace rlreplay::replay

@@ -11,16 +11,16 @@
 namespace rlreplay::replay {
 
 /// The trainer of a run that a recorder takes down, whose memory is planned with that.
-Trainer recorded_trainer(Machine& machine, const RunOptions& options, const ModelSource& model,
-                         const RunTask& task);
+[[nodiscard]] Trainer recorded_trainer(Machine& machine, const RunOptions& options,
+                                       const ModelSource& model, const RunTask& task);
 
 /// What a signal gives: the queue is stored, and the sentence says how far.
-EndOnSignal::Before drain_on_signal(EndOnSignal& end, Recorder& recorder);
+[[nodiscard]] EndOnSignal::Before drain_on_signal(EndOnSignal& end, Recorder& recorder);
 
 /// Ends the dump and says what it is. What was trained is in no dump: it is saved first, so that a
 /// dump which is not sealed yet can be resumed for it. Returns the exit code.
-int finish_recording(const CaptureArguments& arguments, const RunOptions& options,
-                     const ModelSource& model, Trainer& trainer, Recorder& recorder,
-                     SavePlace& place);
+[[nodiscard]] int finish_recording(const CaptureArguments& arguments, const RunOptions& options,
+                                   const ModelSource& model, Trainer& trainer, Recorder& recorder,
+                                   SavePlace& place);
 
 }  // namespace rlreplay::replay

@@ -18,6 +18,6 @@ struct WrapArguments {
 /// Shows what is set, runs the command and imports what it wrote.
 /// Errors: kUsage where dumps of an earlier run lie in the way; kInterrupted; kEnvironment where
 /// the command fails; kIncomplete where it wrote no dump; those of import_dump.
-int capture_wrapped(const WrapArguments& arguments);
+[[nodiscard]] int capture_wrapped(const WrapArguments& arguments);
 
 }  // namespace rlreplay::replay

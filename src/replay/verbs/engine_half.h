@@ -10,6 +10,6 @@
 namespace rlreplay::replay {
 
 /// Computes steps again that were recorded too coarsely; without the engine it says that it cannot.
-ElementFinder element_finder();
+[[nodiscard]] ElementFinder element_finder();
 
 }  // namespace rlreplay::replay

@@ -44,19 +44,19 @@ struct GoldenArguments {
 };
 
 /// Each does what `rlreplay golden` and its name ask for, prints it and returns the exit code.
-int golden_record(const GoldenArguments& arguments);
-int golden_check(const GoldenArguments& arguments);
-int golden_self_test(const GoldenArguments& arguments);
-int golden_claim(const GoldenArguments& arguments);
-int golden_list(const GoldenArguments& arguments);
-int golden_explain(const GoldenArguments& arguments);
-int golden_accept(const GoldenArguments& arguments);
-int golden_reject(const GoldenArguments& arguments);
-int golden_review(const GoldenArguments& arguments);
-int golden_fsck(const GoldenArguments& arguments);
-int golden_diff(const GoldenArguments& arguments);
-int golden_tighten(const GoldenArguments& arguments);
-int golden_quarantine(const GoldenArguments& arguments);
+[[nodiscard]] int golden_record(const GoldenArguments& arguments);
+[[nodiscard]] int golden_check(const GoldenArguments& arguments);
+[[nodiscard]] int golden_self_test(const GoldenArguments& arguments);
+[[nodiscard]] int golden_claim(const GoldenArguments& arguments);
+[[nodiscard]] int golden_list(const GoldenArguments& arguments);
+[[nodiscard]] int golden_explain(const GoldenArguments& arguments);
+[[nodiscard]] int golden_accept(const GoldenArguments& arguments);
+[[nodiscard]] int golden_reject(const GoldenArguments& arguments);
+[[nodiscard]] int golden_review(const GoldenArguments& arguments);
+[[nodiscard]] int golden_fsck(const GoldenArguments& arguments);
+[[nodiscard]] int golden_diff(const GoldenArguments& arguments);
+[[nodiscard]] int golden_tighten(const GoldenArguments& arguments);
+[[nodiscard]] int golden_quarantine(const GoldenArguments& arguments);
 
 /// Names the files that cannot be read among others, and hides none of these for them.
 class UnreadFiles {
@@ -77,7 +77,7 @@ class UnreadFiles {
 };
 
 /// What an error says of a file, with the place in it where that is known.
-std::string reason_at(const std::string& path, const Error& error);
+[[nodiscard]] std::string reason_at(const std::string& path, const Error& error);
 
 /// Sees that golden files and candidates may be written: none is where CI is set.
 /// Errors: kUsage there.
@@ -142,8 +142,8 @@ struct FoundCause {
 void check_dump(const std::string& path, const GoldenEntries& values);
 
 /// What rlbisect finds between the recorded commit and the one checked out. Errors: kEnvironment.
-std::string search_text(const gate::Golden& golden, const GoldenArguments& arguments,
-                        const std::string& path);
+[[nodiscard]] std::string search_text(const gate::Golden& golden, const GoldenArguments& arguments,
+                                      const std::string& path);
 
 /// What a new golden file, or a candidate, says of itself: class, commit, contract, program.
 /// `run`: its command; empty for a run of ours. `build`: how its commit is built; empty: not said.
@@ -154,9 +154,10 @@ std::string search_text(const gate::Golden& golden, const GoldenArguments& argum
                                       bool may_be_changed);
 
 /// Where a difference begins, wrapped; empty where that is not known.
-std::string begins_line(const std::string& begins);
+[[nodiscard]] std::string begins_line(const std::string& begins);
 
 /// A line a difference, at most `limit` of them.
-std::string differences_text(const std::vector<gate::JudgedDifference>& differences, size_t limit);
+[[nodiscard]] std::string differences_text(const std::vector<gate::JudgedDifference>& differences,
+                                           size_t limit);
 
 }  // namespace rlreplay::replay

@@ -20,12 +20,12 @@ struct Checked {
 };
 
 /// A value that differs, as an object of JSON.
-std::string difference_json(const gate::JudgedDifference& difference);
+[[nodiscard]] std::string difference_json(const gate::JudgedDifference& difference);
 /// One JSON object, without a line's end.
-std::string checked_json(const Checked& checked, bool passes);
+[[nodiscard]] std::string checked_json(const Checked& checked, bool passes);
 /// What is said of one file, for people, with at most `limit` differences.
-std::string checked_text(const Checked& checked, size_t limit);
-gate::Said said_of(const Checked& checked, bool passes);
+[[nodiscard]] std::string checked_text(const Checked& checked, size_t limit);
+[[nodiscard]] gate::Said said_of(const Checked& checked, bool passes);
 
 /// The files that were asked for, in the forms of continuous integration. They can be made before
 /// anything runs, or there is an error then.

@@ -8,7 +8,7 @@
 namespace rlreplay::replay {
 
 /// "rlreplay golden record".
-std::string full_name(const CLI::App& app);
+[[nodiscard]] std::string full_name(const CLI::App& app);
 
 /// The group of options that are taken and not shown: CLI11 knows no name of one without a group.
 inline constexpr const char* kHiddenGroup = "hidden";
@@ -23,6 +23,6 @@ class Help : public CLI::Formatter {
 /// The whole help of a program and its verbs as one JSON object: scripts/make_manuals.py makes
 /// manual pages and completions of it. What the help leaves out is left out here.
 /// Order: that of the help.
-std::string help_json(const CLI::App& app);
+[[nodiscard]] std::string help_json(const CLI::App& app);
 
 }  // namespace rlreplay::replay

@@ -40,7 +40,7 @@ void check_plot(const MismatchArguments& arguments) {
     throw Error(ErrorCode::kUsage, "--force replaces the file of --plot: name it");
   }
   if (arguments.plot.empty()) return;
-  output_file(arguments.plot);
+  static_cast<void>(output_file(arguments.plot));  // refuses what is no file
   format::check_outside_dumps(arguments.plot);
   check_unoccupied(arguments.plot, arguments.force);
 }

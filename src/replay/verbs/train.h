@@ -41,8 +41,8 @@ using Printer = Printing<DigestingObserver>;
 [[nodiscard]] int train_replayed(const TrainArguments& arguments, const RecordedRun& record);
 
 /// Trains on the samples of an imported dump, from the weights of --model.
-int train_imported(const TrainArguments& arguments, const RecordedRun& record,
-                   const std::string& vendor);
+[[nodiscard]] int train_imported(const TrainArguments& arguments, const RecordedRun& record,
+                                 const std::string& vendor);
 
 /// Takes a recorded step as it was and without one of its samples, and says what that changes.
 [[nodiscard]] int train_without(const TrainArguments& arguments, const RecordedRun& record,

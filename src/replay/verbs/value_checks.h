@@ -14,7 +14,7 @@ namespace rlreplay::replay {
 [[nodiscard]] inline bool is_distance(double value) { return value >= 0 && std::isfinite(value); }
 
 /// The check of an option whose number is a distance.
-inline CLI::Validator finite_not_negative() {
+[[nodiscard]] inline CLI::Validator finite_not_negative() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
         double value = 0;
@@ -25,15 +25,15 @@ inline CLI::Validator finite_not_negative() {
 }
 
 /// The check of an option whose number is an id: one below 0 would be read as a large one.
-inline CLI::Validator not_negative() {
+[[nodiscard]] inline CLI::Validator not_negative() {
   return CLI::Validator(
       [](std::string& text) { return text.starts_with('-') ? text + " is no id" : std::string(); },
       "", "");
 }
 
 /// The check of an option whose value is one of these names, or one of `more`.
-inline CLI::Validator one_of(std::span<const std::string_view> names,
-                             std::initializer_list<const char*> more = {}) {
+[[nodiscard]] inline CLI::Validator one_of(std::span<const std::string_view> names,
+                                           std::initializer_list<const char*> more = {}) {
   std::vector<std::string> all(names.begin(), names.end());
   all.insert(all.end(), more.begin(), more.end());
   return CLI::IsMember(all);
