@@ -50,7 +50,9 @@ class CheckCommitsTest(unittest.TestCase):
         self.refused("format/columns.cpp changes without format/SPEC.md")
         self.commit("// words", "format/columns.cpp")
         self.assertEqual(self.check().returncode, 0)
-        self.commit("flag", "src/bisect/verbs/search.cpp")
+        self.commit("int count();", "src/bisect/verbs/count.h")
+        self.assertEqual(self.check().returncode, 0)
+        self.commit('"--flag"', "src/bisect/verbs/search.cpp")
         self.refused("src/bisect/verbs/search.cpp changes without docs/bisect.md")
 
     def test_a_range_is_judged_commit_by_commit(self):
