@@ -8,7 +8,7 @@
 
 #include "src/base/error.h"
 
-/// What the parts of the wrapper share. Included by hdf5_*.cpp only.
+/// What owns an HDF5 id, and whose turn it is to call the library.
 namespace rlreplay::format::h5 {
 
 inline constexpr H5Z_filter_t kZstdFilter = 32015;  // registered by the HDF Group

@@ -34,7 +34,7 @@ struct Breach {
   std::optional<uint64_t> offset = {};  // the byte at which what breaks the rule begins
 };
 
-/// The one exception type: a kind, a sentence, and where (a path, dataset, byte or event).
+/// What is thrown: a kind, a sentence, and where (a path, dataset, byte or event).
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message, std::string where = {},
