@@ -292,11 +292,12 @@ void RankMesh::use(int from, const FrameHeader& header, std::vector<std::byte> b
   const Lock lock(mutex_);
   try {
     Unpacker unpacker(bytes);
+    const auto state_from = [&] { return take_state(unpacker, size_, rank_name(layout_, from)); };
     switch (header.kind) {
       case FrameHeader::Kind::kState:
-        return watch_.hear(from, unpacker.take<RankState>());
+        return watch_.hear(from, state_from());
       case FrameHeader::Kind::kEnd:
-        watch_.hear(from, unpacker.take<RankState>());
+        watch_.hear(from, state_from());
         watch_.end(from);
         break;
       case FrameHeader::Kind::kFail:
@@ -344,8 +345,8 @@ void RankMesh::beat() {
   const bool paused = now - next_beat_ > kPause;
   next_beat_ = now + kBeat;
   const Lock lock(mutex_);
-  const bool news = !own_.interrupted && interrupted_ && interrupted_();
-  own_.interrupted |= news;
+  const bool news = own_.interrupted == 0 && interrupted_ && interrupted_();
+  if (news) own_.interrupted = 1;
   watch_.beat();
   watch_.hear(rank_, own_);
   const SharedBytes own = packed(own_);

@@ -9,6 +9,18 @@ constexpr int kOthersTold = 3;
 
 }  // namespace
 
+RankState take_state(Unpacker& from, int ranks, const std::string& sender) {
+  const auto out = from.take<RankState>();
+  if (out.waits_for >= -1 && out.waits_for < ranks && out.interrupted <= 1 &&
+      static_cast<int>(out.call.group) < kGroupCount &&
+      static_cast<uint8_t>(out.call.kind) < kRankCallKinds) {
+    return out;
+  }
+  throw Error(ErrorCode::kInternal, sender +
+                                        " sent a state that no rank can be in: its memory, or "
+                                        "the way to it, is faulty");
+}
+
 std::string waiting_text(const Layout& layout, int rank, const RankState& state) {
   return rank_name(layout, rank) + " waits in " + to_string(state.call) + " for " +
          rank_name(layout, state.waits_for);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/engine/packed.h"
 #include "src/engine/rank_call.h"
 
 namespace rlreplay::engine {
@@ -15,8 +16,12 @@ struct RankState {
   uint64_t sent = 0, received = 0;
   int waits_for = -1;  // -1: it computes
   RankCall call;
-  bool interrupted = false;  // a signal has come that ends its process
+  uint8_t interrupted = 0;  // 1: a signal has come that ends its process
 };
+
+/// The state that one of so many ranks sent. Errors: kInternal for bytes that are none that a rank
+/// can be in: its fields index tables.
+[[nodiscard]] RankState take_state(Unpacker& from, int ranks, const std::string& sender);
 
 /// "rank 0 (tp 0) waits in tp gather for rank 1 (tp 1)".
 [[nodiscard]] std::string waiting_text(const Layout& layout, int rank, const RankState& state);
@@ -34,7 +39,7 @@ class RankWatch {
   [[nodiscard]] bool has_ended(int rank) const { return heard_[static_cast<size_t>(rank)].ended; }
 
   [[nodiscard]] bool is_interrupted(int rank) const {
-    return heard_[static_cast<size_t>(rank)].state.interrupted;
+    return heard_[static_cast<size_t>(rank)].state.interrupted != 0;
   }
 
   /// What the first few others wait for, each behind "; ".

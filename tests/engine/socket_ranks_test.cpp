@@ -10,7 +10,11 @@
 #include <sys/socket.h>
 
 #include "src/base/error.h"
+#include "src/engine/packed.h"
 #include "src/engine/rank_address.h"
+#include "src/engine/rank_frames.h"
+#include "src/engine/rank_mesh.h"
+#include "src/engine/rank_watch.h"
 #include "tests/engine/delayed_group.h"
 #include "tests/engine/group_conformance.h"
 #include "tests/engine/socket_run.h"
@@ -157,6 +161,39 @@ TEST_CASE("processes that cannot go on are told so, not left waiting") {
           r.dp.sum({own, static_cast<size_t>(1 + r.place.dp)});
         }),
         " were expected");
+}
+
+TEST_CASE("a state that no rank can be in is a fault of the rank that sent it") {
+  const auto said = [](const std::function<void(RankState&)>& change) {
+    const TemporaryFolder folder("rlreplay-ranks");
+    std::vector<Descriptor> sockets;
+    std::thread thread([&] { sockets = meet(meeting_in(folder.path(), 1, 2)); });
+    std::vector<Descriptor> own = meet(meeting_in(folder.path(), 0, 2));
+    thread.join();
+    RankMesh mesh(0, std::move(own), std::chrono::seconds(5));
+    const Layout layout = parse_layout("dp=2");
+    mesh.begin(layout, std::chrono::seconds(5));
+    RankState state;
+    change(state);
+    Packer packer;
+    const std::vector<std::byte> bytes = packer.add(state).take();
+    FrameHeader header{.kind = FrameHeader::Kind::kState};
+    header.size = bytes.size();
+    REQUIRE(::send(sockets[0].get(), &header, sizeof header, 0) == sizeof header);
+    REQUIRE(::send(sockets[0].get(), bytes.data(), bytes.size(), 0) == std::ssize(bytes));
+    const SocketRanks ranks(mesh, layout);
+    return thrown_by([&] { sum_one(ranks.ranks().world); });
+  };
+  const auto set = [](auto& field, uint8_t value) { std::memcpy(&field, &value, 1); };
+  for (const auto& change : std::vector<std::function<void(RankState&)>>{
+           [&](RankState& s) { set(s.interrupted, 2); },
+           [&](RankState& s) { set(s.interrupted, 255); },
+           [&](RankState& s) { set(s.call.group, kGroupCount); },
+           [&](RankState& s) { set(s.call.kind, kRankCallKinds); },
+           [](RankState& s) { s.waits_for = 2; }, [](RankState& s) { s.waits_for = -2; }}) {
+    tells(said(change), "rank 1 (dp 1) sent a state that no rank can be in");
+  }
+  tells(said([](RankState& s) { s.interrupted = 1; }), "rank 1 (dp 1) has been silent");
 }
 
 TEST_CASE("ranks that do not go together are refused when they meet") {
