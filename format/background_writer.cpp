@@ -28,6 +28,18 @@ void BackgroundWriter::append(std::string path, std::vector<Dataset> datasets) {
   changed_.notify_all();
 }
 
+void BackgroundWriter::when_stored(std::function<void()> act) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (error_) return;
+    if (!jobs_.empty()) {
+      jobs_.back().acts.push_back(std::move(act));
+      return;
+    }
+  }
+  act();
+}
+
 bool BackgroundWriter::has_room(uint64_t bytes) const {
   if (jobs_.empty()) return true;  // also for a unit beyond the limit, which would wait forever
   // Age and number bound what a kill can lose, bytes bound the memory.
@@ -89,6 +101,18 @@ void BackgroundWriter::store(std::span<const NewUnit> units) {
   }
 }
 
+/// Of the first jobs, which are stored and stay in place meanwhile: more may come for them.
+void BackgroundWriter::do_acts(std::unique_lock<std::mutex>& lock, size_t jobs) {
+  for (size_t i = 0; i < jobs; ++i) {
+    while (!jobs_[i].acts.empty()) {
+      const auto acts = std::exchange(jobs_[i].acts, {});
+      lock.unlock();
+      for (const auto& act : acts) act();
+      lock.lock();
+    }
+  }
+}
+
 void BackgroundWriter::work() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -110,6 +134,7 @@ void BackgroundWriter::work() {
       error = std::current_exception();
     }
     lock.lock();
+    if (!error) do_acts(lock, units.size());
     queued_ -= bytes;
     jobs_.erase(jobs_.begin(), jobs_.begin() + static_cast<ptrdiff_t>(units.size()));
     if (error) {

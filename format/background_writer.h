@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -38,6 +39,11 @@ class BackgroundWriter {
   /// appended after it.
   void append(std::string path, std::vector<Dataset> datasets);
 
+  /// Calls `act`, in the writer's thread, once everything handed over so far is acknowledged, at
+  /// once where it is; never where an error comes first. Acts come in their order, before `flush`,
+  /// `finish` and `drain` return; none may throw or call this object.
+  void when_stored(std::function<void()> act);
+
   /// Returns when everything handed over is acknowledged.
   void flush();
 
@@ -55,10 +61,12 @@ class BackgroundWriter {
     std::vector<Dataset> datasets;
     uint64_t bytes = 0;
     std::chrono::steady_clock::time_point since = {};
+    std::vector<std::function<void()>> acts = {};  // once it is acknowledged
   };
 
   void work();
   void store(std::span<const NewUnit> units);
+  void do_acts(std::unique_lock<std::mutex>& lock, size_t jobs);
   void stop();
   void rethrow();
   [[nodiscard]] bool has_room(uint64_t bytes) const;

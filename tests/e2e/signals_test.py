@@ -31,6 +31,17 @@ class Signals(Program):
             self.assertRegex(said, f"everything up to (step {last - 1}.0|rollout {last}) is stored")
             self.assertIn("capture --resume -o", said)
 
+    def test_what_was_shown_outlives_a_kill(self):
+        for i in range(4):
+            dump = self.here / f"killed {i}"
+            process = self.start(*DEMO, "--steps", 100000, "--record", "ops+values", "--weights", "all", "--json",
+                                 "-o", dump)
+            shown = [process.stdout.readline() for _ in range(5 + i)]
+            process.kill()
+            shown += process.communicate()[0].splitlines()
+            report = self.lines("verify", dump, code=CORRUPT)[0]
+            self.assertGreaterEqual(report["whole_steps"], len(shown))
+
     def test_nothing_is_left_beside_of_what_had_begun_nothing(self):
         dump, staged = self.here / "dump", self.here / ("dump" + STAGED)
         run = [*DEMO, "--steps", 1]

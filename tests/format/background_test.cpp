@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
@@ -112,4 +113,45 @@ TEST_CASE("a slow disk holds up the run: what is not stored is never more than a
   REQUIRE(handed.has_value());
   CHECK(handed->size() == 40);
   CHECK(DumpReader::open(folder / "a").units().size() == 40);
+}
+
+TEST_CASE("what is done once units are stored finds them stored, in order, also behind the last") {
+  TemporaryFolder folder;
+  const std::string path = folder / "a";
+  BackgroundWriter writer(DumpWriter::create(path, kMeta), UINT64_MAX);
+  std::vector<size_t> expected, stored;
+  const auto look = [&] { stored.push_back(DumpReader::open(path).units().size()); };
+  for (uint64_t unit = 0; unit < 9; ++unit) {
+    writer.append(unit_path(unit), unit_datasets(unit));
+    writer.when_stored(look);
+    expected.push_back(unit + 1);
+  }
+  writer.flush();
+  writer.when_stored(look);
+  expected.push_back(9);
+  REQUIRE(stored.size() == expected.size());
+  CHECK(std::ranges::is_sorted(stored));
+  for (size_t i = 0; i < stored.size(); ++i) CHECK(stored[i] >= expected[i]);
+}
+
+TEST_CASE("nothing is done for units that could not be stored") {
+  TemporaryFolder folder;
+  WriterOptions options;
+  options.system = std::make_shared<FullDisk>(3);  // two begin a dump, one acknowledges
+  std::atomic<int> stored = 0;
+  {
+    BackgroundWriter writer(DumpWriter::create(folder / "a", kMeta, options), UINT64_MAX);
+    writer.append(unit_path(0), unit_datasets(0));
+    writer.when_stored([&] { ++stored; });
+    writer.flush();
+    CHECK_THROWS_AS(
+        [&] {
+          writer.append(unit_path(1), unit_datasets(1));
+          writer.when_stored([&] { ++stored; });
+          writer.flush();
+        }(),
+        rlreplay::Error);
+    writer.when_stored([&] { ++stored; });
+  }
+  CHECK(stored == 1);
 }

@@ -1,6 +1,7 @@
 #include "src/replay/capture/rank_writers.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 namespace rlreplay::replay {
@@ -32,6 +33,15 @@ RankWriters::RankWriters(format::DumpWriter all) {
 void RankWriters::append(int rank, std::string path, std::vector<format::Dataset> datasets) {
   const size_t at = std::min(static_cast<size_t>(rank), writers_.size() - 1);
   writers_[at]->append(std::move(path), std::move(datasets));
+}
+
+void RankWriters::when_stored(std::function<void()> act) {
+  const auto left = std::make_shared<std::atomic<size_t>>(writers_.size());
+  for (const auto& writer : writers_) {
+    writer->when_stored([left, act] {
+      if (--*left == 0) act();
+    });
+  }
 }
 
 std::optional<std::vector<std::vector<format::UnitRecord>>> RankWriters::drain() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,9 @@ class RankWriters {
 
   /// Hands a unit to the writer of its rank, as BackgroundWriter::append.
   void append(int rank, std::string path, std::vector<format::Dataset> datasets);
+
+  /// Calls `act` once everything handed over so far is stored, as BackgroundWriter::when_stored.
+  void when_stored(std::function<void()> act);
 
   /// Drains all writers, as BackgroundWriter::drain, and returns the units of each, in their order.
   [[nodiscard]] std::optional<std::vector<std::vector<format::UnitRecord>>> drain();

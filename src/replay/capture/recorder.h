@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -56,6 +57,9 @@ class Recorder : public RunObserver {
   void keep_state(int64_t rollout_id, int64_t step_id);
   /// A unit of another dump, as it is.
   void copy(const format::DumpReader& from, const format::UnitRecord& unit);
+
+  /// Calls `act` once all that the run gave so far is stored, as BackgroundWriter::when_stored.
+  void when_stored(std::function<void()> act) { writers_->when_stored(std::move(act)); }
 
   /// Where the dump is being written.
   const std::string& path() const { return path_; }

@@ -89,24 +89,24 @@ std::string record_json(const RecordedScalars& record) {
 
 }  // namespace
 
-void StepTable::add(const StepOutcome& step) {
+std::string StepTable::add(const StepOutcome& step) {
+  std::string out;
   if (!begun_) {
-    out_ << " step  reward       loss grad_norm      lr logp_diff tokens    sec weights  same\n";
+    out = " step  reward       loss grad_norm      lr logp_diff tokens    sec weights  same\n";
     begun_ = true;
   }
   const std::string name = StepId{step.rollout_id, step.step_id}.name();
   const engine::StepResult& r = step.result;
-  out_ << formatted("%5s %7s %+10.3e %9.3e %7.1e %9s %6lld %6.2f %-8s ", name.c_str(),
-                    reward_text(step).c_str(), r.losses.total, r.grad_norm, step.lr,
-                    difference_text(step.train_vs_rollout).c_str(),
-                    static_cast<long long>(step.tokens), step.seconds,
-                    step.digests ? step.digests->weights.hex().substr(0, 8).c_str() : "-")
-       << identical_text(step) << '\n'
-       << record_rows(step);
+  out += formatted("%5s %7s %+10.3e %9.3e %7.1e %9s %6lld %6.2f %-8s ", name.c_str(),
+                   reward_text(step).c_str(), r.losses.total, r.grad_norm, step.lr,
+                   difference_text(step.train_vs_rollout).c_str(),
+                   static_cast<long long>(step.tokens), step.seconds,
+                   step.digests ? step.digests->weights.hex().substr(0, 8).c_str() : "-");
+  out += identical_text(step) + "\n" + record_rows(step);
   if (!step.replicas.empty()) {
-    out_ << "ranks  " << wrapped("copies differ: " + step.replicas, kLineWidth, 7) << '\n';
+    out += "ranks  " + wrapped("copies differ: " + step.replicas, kLineWidth, 7) + "\n";
   }
-  out_.flush();
+  return out;
 }
 
 std::string replicas_json(const engine::ReplicaDifference& d) {
@@ -148,14 +148,10 @@ std::string to_json(const StepOutcome& step) {
   return out.str();
 }
 
-StepLines::StepLines(bool json) : json_(json), table_(std::cout) {}
+void StepLines::add(const StepOutcome& step) { std::cout << text(step) << std::flush; }
 
-void StepLines::add(const StepOutcome& step) {
-  if (json_) {
-    std::cout << to_json(step) << std::endl;
-  } else {
-    table_.add(step);
-  }
+std::string StepLines::text(const StepOutcome& step) {
+  return json_ ? to_json(step) + "\n" : table_.add(step);
 }
 
 }  // namespace rlreplay::replay

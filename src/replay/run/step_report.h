@@ -1,6 +1,5 @@
 #pragma once
 
-#include <iosfwd>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,11 +12,10 @@ namespace rlreplay::replay {
 /// has another loss, gradient norm or rate, they and the change stand below.
 class StepTable {
  public:
-  explicit StepTable(std::ostream& out) : out_(out) {}
-  void add(const StepOutcome& step);
+  /// The step's lines, below the table's head where it is the first.
+  std::string add(const StepOutcome& step);
 
  private:
-  std::ostream& out_;
   bool begun_ = false;
 };
 
@@ -30,8 +28,10 @@ class StepTable {
 /// Steps on standard output, as a table or as JSON, each as it ends.
 class StepLines {
  public:
-  explicit StepLines(bool json);
+  explicit StepLines(bool json) : json_(json) {}
   void add(const StepOutcome& step);
+  /// What add() prints.
+  std::string text(const StepOutcome& step);
 
  private:
   bool json_;

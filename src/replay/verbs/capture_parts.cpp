@@ -1,6 +1,9 @@
 #include "src/replay/verbs/capture_parts.h"
 
+#include <cstdio>
 #include <iostream>
+
+#include <unistd.h>
 
 #include "src/base/shell.h"
 #include "src/replay/record/content_root.h"
@@ -16,6 +19,15 @@ Trainer recorded_trainer(Machine& machine, const RunOptions& options, const Mode
            .trains = !options.rollout_only,
            .longest_prompt = task.longest_prompt(),
            .records = true}};
+}
+
+void PrintingRecorder::step(StepOutcome& outcome, std::span<const Sample> samples,
+                            std::span<const SampleTargets> targets) {
+  Recorder::step(outcome, samples, targets);
+  when_stored([text = lines_.text(outcome)] {
+    if (::isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);  // over the bar of a rollout
+    std::cout << text << std::flush;
+  });
 }
 
 EndOnSignal::Before drain_on_signal(EndOnSignal& end, Recorder& recorder) {

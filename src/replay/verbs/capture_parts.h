@@ -1,8 +1,12 @@
 #pragma once
 
+#include <span>
+#include <utility>
+
 #include "src/replay/capture/recorder.h"
 #include "src/replay/options/save_place.h"
 #include "src/replay/run/machine.h"
+#include "src/replay/run/step_report.h"
 #include "src/replay/source/model_source.h"
 #include "src/replay/verbs/capture.h"
 #include "src/replay/verbs/end_on_signal.h"
@@ -13,6 +17,21 @@ namespace rlreplay::replay {
 /// The trainer of a run that a recorder takes down, whose memory is planned with that.
 [[nodiscard]] Trainer recorded_trainer(Machine& machine, const RunOptions& options,
                                        const ModelSource& model, const RunTask& task);
+
+/// A recorder that prints a step once it is stored: no end, of whatever kind, takes back what was
+/// shown.
+class PrintingRecorder : public Recorder {
+ public:
+  template <class... Arguments>
+  explicit PrintingRecorder(bool json, Arguments&&... arguments)
+      : Recorder(std::forward<Arguments>(arguments)...), lines_(json) {}
+
+  void step(StepOutcome& outcome, std::span<const Sample> samples,
+            std::span<const SampleTargets> targets) override;
+
+ private:
+  StepLines lines_;
+};
 
 /// What a signal gives: the queue is stored, and the sentence says how far.
 [[nodiscard]] EndOnSignal::Before drain_on_signal(EndOnSignal& end, Recorder& recorder);

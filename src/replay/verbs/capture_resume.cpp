@@ -14,7 +14,6 @@
 #include "src/replay/options/config_file.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/rerun/replay.h"
-#include "src/replay/run/step_report.h"
 #include "src/replay/verbs/capture.h"
 #include "src/replay/verbs/capture_parts.h"
 
@@ -142,8 +141,8 @@ int capture_resume(const CaptureArguments& arguments) {
   const auto model = find_model(options.model, options.seed);
   const RunTask task(options, *model);
   Trainer trainer = recorded_trainer(machine, options, *model, task);
-  Printing<Recorder> recorder(arguments.json, std::move(writer), arguments.output, recorded, *model,
-                              trainer, machine.pool());
+  PrintingRecorder recorder(arguments.json, std::move(writer), arguments.output, recorded, *model,
+                            trainer, machine.pool());
   const auto draining = drain_on_signal(on_signal, recorder);
   const RunStart start = resume_run(record, options, task, trainer);
   std::cerr << "resumed: " << record.steps().size() << " of " << planned_steps(options)

@@ -1,7 +1,6 @@
 #include <iostream>
 
 #include "src/replay/options/config_file.h"
-#include "src/replay/run/step_report.h"
 #include "src/replay/verbs/capture.h"
 #include "src/replay/verbs/capture_parts.h"
 
@@ -23,8 +22,8 @@ int capture_run(const CaptureArguments& arguments) {
   const auto model = find_model(options.model, options.seed);
   const RunTask task(options, *model);
   Trainer trainer = recorded_trainer(machine, options, *model, task);
-  Printing<Recorder> recorder(arguments.json, std::move(place), options, *model, trainer,
-                              machine.pool());
+  PrintingRecorder recorder(arguments.json, std::move(place), options, *model, trainer,
+                            machine.pool());
   const auto draining = drain_on_signal(on_signal, recorder);
   run_training(trainer, task, options, recorder);
   return finish_recording(arguments, options, *model, trainer, recorder, saved);
