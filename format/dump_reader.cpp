@@ -247,6 +247,13 @@ FormatError of_unit(const FormatError& fault, const std::string& path) {
   return {rule, fault.what(), path, {}, fault.problem().offset};
 }
 
+/// A dump of which nothing else is left either was one when it was opened.
+std::string missing_unit(const Folder& folder) {
+  const bool is_gone = !folder.exists(kManifestName) && !folder.exists(kJournalFolder);
+  return is_gone ? "a unit is missing, and the dump with it: it was removed while it was read"
+                 : "a unit is missing";
+}
+
 }  // namespace
 
 template <class Use>
@@ -259,7 +266,7 @@ auto DumpReader::with_file(const UnitRecord& unit, Use use) const {
   }
   try {
     const auto file = state_->folder.open_file(unit.path);
-    if (!file) throw FormatError(Rule::kUnitMissing, "a unit is missing", unit.path);
+    if (!file) throw FormatError(Rule::kUnitMissing, missing_unit(state_->folder), unit.path);
     if (file->size != unit.size) {
       throw FormatError(
           Rule::kUnitSize,

@@ -3,11 +3,13 @@ usage: absent_path_test.py RLREPLAY RLBISECT
 """
 import json
 import os
+import shutil
 import subprocess
 import sys
 import unittest
 
 import checkpoints
+from closed_program import CORRUPT, DEMO, ENVIRONMENT, Program
 from support import Case
 
 Case.program, Case.rlbisect = map(os.path.abspath, sys.argv[1:3])
@@ -141,6 +143,54 @@ class AbsentPaths(Case):
                 self.assertEqual(result.returncode, INCOMPLETE[program], result.stderr)
                 self.assertIn("nowhere", result.stderr)
                 self.assertFalse(self.places["new"].exists())
+
+
+class WhileItRuns(Program):
+    """A dump that goes while a verb reads or writes it: one sentence, that says no more than is true."""
+    NOTES = "nothing is learned"
+
+    def ended(self, process, code):
+        out, said = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, code, said)
+        said, = [line for line in said.splitlines() if self.NOTES not in line]
+        return out, said
+
+    def test_a_capture_whose_dump_is_removed(self):
+        dump, moved = self.here / "dump", self.here / "moved"
+        process = self.start(*DEMO, "--steps", 100000, "--json", "-o", dump)
+        process.stdout.readline()
+        dump.rename(moved)
+        while process.poll() is None:
+            shutil.rmtree(moved, ignore_errors=True)
+            process.stdout.readline()
+        said = self.ended(process, ENVIRONMENT)[1]
+        self.assertIn("; the dump is no longer there: where it was removed, run again; where it was moved, move it "
+                      "back, and rlreplay capture --resume -o ", said)
+        self.assertNotIn("is whole", said)
+
+    def test_a_capture_whose_dump_is_moved(self):
+        dump, moved = self.here / "dump", self.here / "moved"
+        process = self.start(*DEMO, "--steps", 40, "-o", dump)
+        process.stdout.readline()
+        process.stdout.readline()
+        dump.rename(moved)
+        out, said = self.ended(process, ENVIRONMENT)
+        root, = self.lines("verify", moved)
+        self.assertIn(f"the dump was sealed with root {root['root']}, and is no longer there: it was moved or removed "
+                      "while it was written", said)
+        self.assertNotIn("recorded in", out)
+
+    def test_a_replay_whose_dump_is_removed(self):
+        dump = self.here / "dump"
+        self.run_program(*DEMO, "--steps", 60, "--weights", "all", "-o", dump)
+        process = self.start("train", dump, "--each-step", "--json", "-o", self.here / "replayed")
+        process.stdout.readline()
+        (dump / "manifest.json").unlink()
+        for folder in ("journal", "weights", ""):
+            shutil.rmtree(dump / folder)
+        said = self.ended(process, CORRUPT)[1]
+        self.assertIn("a unit is missing, and the dump with it: it was removed while it was read", said)
+        self.assertEqual(self.names(), [])
 
 
 if __name__ == "__main__":

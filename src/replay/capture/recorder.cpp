@@ -1,7 +1,11 @@
 #include "src/replay/capture/recorder.h"
 
+#include <filesystem>
+
 #include "format/canonical.h"
 #include "format/dataset_copy.h"
+#include "format/journal.h"
+#include "format/manifest.h"
 #include "format/rollout_data.h"
 #include "format/train_data.h"
 #include "format/unit.h"
@@ -87,19 +91,25 @@ Recorder::Recorder(format::DumpWriter writer, const std::string& path, const Run
   writers_.emplace(std::move(writer));
 }
 
+std::string Recorder::left() const {
+  if (place_ && !place_->keeps()) return "; nothing is left of the dump that was begun: run again";
+  std::error_code absent;
+  if (!std::filesystem::exists(path_ + "/" + format::kJournalFolder, absent)) {
+    return "; the dump is no longer there: where it was removed, run again; where it was moved, "
+           "move it back, and rlreplay capture --resume -o " +
+           shell_word(path_) + " goes on";
+  }
+  return "; what was stored before is whole, and rlreplay capture --resume -o " +
+         shell_word(path_) + " goes on";
+}
+
 template <class Act>
 auto Recorder::told(Act&& act) {
   try {
     return act();
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kEnvironment) throw;
-    const bool kept = !place_ || place_->keeps();
-    throw Error(e.code(),
-                std::string(e.what()) +
-                    (kept ? "; what was stored before is whole, and rlreplay capture --resume -o " +
-                                shell_word(path_) + " goes on"
-                          : "; nothing is left of the dump that was begun: run again"),
-                e.where());
+    throw Error(e.code(), e.what() + left(), e.where());
   }
 }
 
@@ -209,6 +219,14 @@ Hash Recorder::finish() {
     return writers_->seal({.complete = true, .unstable = provenance_.json(), .derived_from = {}});
   });
   if (place_) place_->settle();
+  const std::string& name = place_ ? place_->name() : path_;
+  if (std::error_code absent;
+      !std::filesystem::exists(name + "/" + format::kManifestName, absent)) {
+    throw Error(ErrorCode::kEnvironment,
+                "the dump was sealed with root " + root.hex() +
+                    ", and is no longer there: it was moved or removed while it was written",
+                name);
+  }
   return root;
 }
 

@@ -81,6 +81,8 @@ class Recorder : public RunObserver {
   /// Does what stores; adds to its error what becomes of the dump.
   template <class Act>
   auto told(Act&& act);
+  /// What is left of the dump after an error.
+  std::string left() const;
 
   std::string path_;
   std::optional<format::DumpPlace> place_;  // of a new dump
