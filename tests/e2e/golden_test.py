@@ -22,8 +22,8 @@ class Golden(Case):
     def setUp(self):
         self.file = self.folder / (self.id().rsplit(".", 1)[1] + ".txt")
 
-    def golden(self, what, *arguments, code=0):
-        result = self.run_program("golden", what, self.file, *arguments)
+    def golden(self, what, *arguments, code=0, **options):
+        result = self.run_program("golden", what, self.file, *arguments, **options)
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         return result
 
@@ -58,6 +58,18 @@ class Golden(Case):
             self.assertEqual(result.returncode, 0, result.stdout)
 
     def test_a_capture_and_one_that_was_cut_and_resumed(self):
+    def test_it_is_one_process_whatever_launcher_its_shell_is_of(self):
+        self.golden("record", *RUN)
+        for rank, size in (("PMI_RANK", "PMI_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+                           ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"), ("RANK", "WORLD_SIZE")):
+            with self.subTest(rank):
+                for layout in ([], ["--layout", "dp=2"]):
+                    self.golden("check", *layout, env={**os.environ, rank: "0", size: "2"})
+                    said = self.golden("check", *layout, code=2, env={**os.environ, rank: "1", size: "2"}).stderr
+                    self.assertRegex(said, f"this verb is one process, and .* started it as {rank} 1 of {size} 2: "
+                                           f"start it once, or unset {rank}")
+                self.golden("check", env={**os.environ, rank: "1"})  # no number of processes: no launch
+
         """The content root of the dump stands in the file, beside the values of the checkpoint's own."""
         self.gates()
         environment = {**os.environ, "PATH": os.path.dirname(Case.program) + os.pathsep + os.environ["PATH"]}

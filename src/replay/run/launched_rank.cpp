@@ -126,6 +126,7 @@ struct Count {
   const char *launcher, *rank, *size;
 };
 
+constexpr Count kShell[] = {{"torchrun", "RANK", "WORLD_SIZE"}};
 constexpr Count kUsable[] = {{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                              {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
 constexpr Count kUnusable[] = {{"an MPI launcher", "PMI_RANK", "PMI_SIZE"},
@@ -145,7 +146,7 @@ std::string counted_by(const Environment& environment, const Count& by) {
 /// otherwise.
 void check_same_count(const Environment& environment) {
   if (environment("TORCHELASTIC_RUN_ID") || environment("LOCAL_RANK")) return;
-  const Count own{"", "RANK", "WORLD_SIZE"};
+  const Count& own = kShell[0];
   const auto differs = [&](const Count& by) {
     if (!environment(by.rank) || !environment(by.size) || value(environment, by.size) == "1") {
       return false;
@@ -209,11 +210,27 @@ std::optional<LaunchedRank> launched_rank(const Environment& environment) {
   return out;
 }
 
-std::optional<LaunchedRank> launched_rank() {
-  return launched_rank([](const std::string& name) -> std::optional<std::string> {
+std::optional<LaunchedRank> launched_rank() { return launched_rank(own_environment()); }
+
+void check_first_process(const Environment& environment) {
+  for (const auto counts : {std::span<const Count>(kShell), std::span<const Count>(kUsable),
+                            std::span<const Count>(kUnusable)}) {
+    for (const Count& by : counts) {
+      const auto rank = environment(by.rank);
+      const bool counts_all = *by.size == '\0' || environment(by.size);
+      if (!rank || !counts_all || *rank == "0" || value(environment, by.size) == "1") continue;
+      throw Error(ErrorCode::kUsage, std::string("this verb is one process, and ") + by.launcher +
+                                         " started it as " + counted_by(environment, by) +
+                                         ": start it once, or unset " + by.rank);
+    }
+  }
+}
+
+Environment own_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
     const char* value = std::getenv(name.c_str());
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  });
+  };
 }
 
 std::vector<std::pair<std::string, std::optional<std::string>>> variables_of(

@@ -34,6 +34,14 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 /// Which rank this process was started as, by its own environment. Errors: as above.
 [[nodiscard]] std::optional<LaunchedRank> launched_rank();
 
+/// Sees that a launcher did not start this process as another than the first of several, for what
+/// one process does. Variables of a first one may be those of a shell in a launcher's allocation.
+/// Errors: kUsage.
+void check_first_process(const Environment& environment);
+
+/// The variables of this process.
+[[nodiscard]] Environment own_environment();
+
 /// The variables that make a process such a rank.
 [[nodiscard]] std::vector<std::pair<std::string, std::optional<std::string>>> variables_of(
     const LaunchedRank& rank);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 #include <limits>
+#include <utility>
 
 #include "kernels/probe.h"
 #include "src/base/thread_pool.h"
@@ -18,9 +19,11 @@ int thread_count(const RunOptions& options) {
 
 }  // namespace
 
-Machine::Machine(const RunOptions& options)
+Machine::Machine(const RunOptions& options) : Machine(options, rank_host(options)) {}
+
+Machine::Machine(const RunOptions& options, std::unique_ptr<engine::RankHost> host)
     : pool_(thread_count(options)),
-      host_(rank_host(options)),
+      host_(std::move(host)),
       runtime_{kernels::cpu_kernels(), pool_, nullptr, nullptr, host_.get()} {
   if (pool_.threads() > processors()) {
     std::cerr << "rlreplay: more threads (" << pool_.threads() << ") than processors ("

@@ -17,6 +17,8 @@ class Machine {
   /// Proves the arithmetic before anything is computed.
   /// Errors: kEnvironment where the processor does not give the contract's bits.
   explicit Machine(const RunOptions& options);
+  /// With its ranks, if they are processes, of another host than rank_host().
+  Machine(const RunOptions& options, std::unique_ptr<engine::RankHost> host);
 
   const engine::Runtime& runtime() const { return runtime_; }
   ThreadPool& pool() { return pool_; }

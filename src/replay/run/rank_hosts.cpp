@@ -165,6 +165,15 @@ class RankProcesses {
   std::optional<engine::RankMesh> mesh_;  // ends before they do
 };
 
+std::chrono::milliseconds silence_of(const RunOptions& options) {
+  return std::chrono::milliseconds(options.rank_timeout * 1000);
+}
+
+std::unique_ptr<engine::RankHost> local_ranks(const RunOptions& options) {
+  if (options.ranks_as != "processes") return nullptr;
+  return std::make_unique<LocalRanks>(silence_of(options));
+}
+
 }  // namespace
 
 int LocalRanks::threads_of_rank(const Layout& layout, int threads) const {
@@ -207,11 +216,16 @@ std::shared_ptr<engine::RankMesh> LaunchedRanks::start(const Layout& layout) {
   return mesh_;
 }
 
+std::unique_ptr<engine::RankHost> own_rank_host(const RunOptions& options) {
+  check_first_process(own_environment());
+  return local_ranks(options);
+}
+
 std::unique_ptr<engine::RankHost> rank_host(const RunOptions& options) {
-  const std::chrono::milliseconds silence(options.rank_timeout * 1000);
-  if (auto self = launched_rank()) return std::make_unique<LaunchedRanks>(*self, silence);
-  if (options.ranks_as == "processes") return std::make_unique<LocalRanks>(silence);
-  return nullptr;
+  if (auto self = launched_rank()) {
+    return std::make_unique<LaunchedRanks>(*self, silence_of(options));
+  }
+  return local_ranks(options);
 }
 
 }  // namespace rlreplay::replay

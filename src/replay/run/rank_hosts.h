@@ -47,4 +47,8 @@ class LaunchedRanks : public engine::RankHost {
 /// null where they are threads.
 [[nodiscard]] std::unique_ptr<engine::RankHost> rank_host(const RunOptions& options);
 
+/// The same of what one process does, whichever launcher's variables it inherits: this process, or
+/// null. Errors: those of check_first_process.
+[[nodiscard]] std::unique_ptr<engine::RankHost> own_rank_host(const RunOptions& options);
+
 }  // namespace rlreplay::replay

@@ -40,7 +40,7 @@ void check_model_there(const GoldenArguments& arguments, const std::string& mode
 }
 
 gate::Observation observe_ours(const RunOptions& options, bool twice) {
-  Machine machine(options);
+  Machine machine(options, own_rank_host(options));
   gate::Observation out{.inputs = golden_inputs(options),
                         .values = golden_run(machine.runtime(), options)};
   // After the run: a library says its version where it is loaded.

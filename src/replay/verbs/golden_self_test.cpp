@@ -39,7 +39,7 @@ gate::Said test_planted(const GoldenArguments& arguments, const gate::Golden& go
   if (options->kernels != "portable") {
     throw Error(ErrorCode::kUnsupported, "--inject plants in runs of --kernels portable", path);
   }
-  Machine machine(*options);
+  Machine machine(*options, own_rank_host(*options));
   const GoldenEntries now = golden_run(machine.runtime(), *options, injection);
   const gate::GoldenVerdict j =
       gate::judge(golden, {.environment = golden.environment, .values = now});
