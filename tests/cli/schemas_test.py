@@ -315,6 +315,8 @@ class Outputs(Case):
         golden = self.folder / "golden.txt"
         self.ask("golden", "record", golden, *DEMO[1:])
         self.ask("golden", "check", golden, "--json")
+        self.ask("golden", "check", golden, "--self-test", "--json")
+        self.ask("golden", "check", golden, "--self-test", "--inject", "0.0/backward/0/down/dx:5:1", "--json")
         self.ask("layouts", self.a, "--try", "dp=2", "--json")
         disturbed = self.folder / "disturbed"
         self.ask("train", self.a, "--inject", "0.0/backward/0/down/dx:5:1", "-o", disturbed, "--json", code=1)

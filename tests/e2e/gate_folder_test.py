@@ -179,6 +179,12 @@ class Folder(GateCase):
         self.file("known.txt").write_text(text.replace("9999", "2020"))
         said = self.golden("check", "goldens", "--self-test", *REPORTS, code=1).stdout
         self.assertIn("unseen: step 0 loss", said)
+        lines = self.golden("check", "goldens", "gone.txt", "--self-test", "--json", code=1).stdout.splitlines()
+        self.assertEqual([[line[key] for key in ("file", "outcome", "passes", "planted", "unseen")]
+                          for line in map(json.loads, lines)],
+                         [["gone.txt", "not tested", False, 0, []],
+                          ["goldens/known.txt", "unseen", False, 4, ["step 0 loss"]],
+                          ["goldens/train.txt", "seen", True, 4, []]])
         self.assertEqual(self.reports(), (0, 1, ["goldens/known.txt"], ["goldens/known.txt"]))
 
     def test_steps_are_in_order(self):

@@ -1,6 +1,7 @@
 """A golden file of a run is written, held, and tells what changed.
 
 usage: golden_test.py PROGRAM FILE (the project's own golden run; its gates lie beside)"""
+import json
 import os
 import pathlib
 import platform
@@ -57,7 +58,6 @@ class Golden(Case):
             result = self.run_program("golden", *what)
             self.assertEqual(result.returncode, 0, result.stdout)
 
-    def test_a_capture_and_one_that_was_cut_and_resumed(self):
     def test_it_is_one_process_whatever_launcher_its_shell_is_of(self):
         self.golden("record", *RUN)
         for rank, size in (("PMI_RANK", "PMI_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -70,6 +70,7 @@ class Golden(Case):
                                            f"start it once, or unset {rank}")
                 self.golden("check", env={**os.environ, rank: "1"})  # no number of processes: no launch
 
+    def test_a_capture_and_one_that_was_cut_and_resumed(self):
         """The content root of the dump stands in the file, beside the values of the checkpoint's own."""
         self.gates()
         environment = {**os.environ, "PATH": os.path.dirname(Case.program) + os.pathsep + os.environ["PATH"]}
@@ -138,6 +139,12 @@ class Golden(Case):
             self.assertRegex(inject(at, 0, "--self-test"), f"planted {at}, regression, [1-9]")
         # The file holds the whole loss alone.
         self.assertIn(", unseen, 0 of ", inject("0.0/objective/-/loss/policy:0:1", 1, "--self-test"))
+        said = json.loads(inject("0.0/backward/0/down/dx:0:1", 0, "--self-test", "--json").splitlines()[0])
+        self.assertEqual([said[key] for key in ("outcome", "passes", "planted", "unseen", "judged")],
+                         ["seen", True, 1, [], "regression"])
+        said = json.loads(inject("0.0/objective/-/loss/policy:0:1", 1, "--self-test", "--json").splitlines()[0])
+        self.assertEqual([said[key] for key in ("outcome", "passes", "unseen", "judged", "different")],
+                         ["unseen", False, ["0.0/objective/-/loss/policy:0:1"], "match", 0])
         self.assertIn("nothing was planted", inject("7.0/backward/0/down/dx:0:1", 2, "--self-test"))
         self.assertIn("requires --self-test", inject("0.0/backward/0/down/dx:0:1", 2))
         self.assertIn("is a command", inject("0.0/backward/0/down/dx:0:1", 2, "--self-test",
