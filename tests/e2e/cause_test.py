@@ -47,7 +47,7 @@ def terms_of_two(**said):
         rows = [{"index": i, "total_length": 6 + i, "response_length": 2 + i,
                  "train_log_probs": [-0.5] * (2 + i), "old_log_probs": [-0.5] * (2 + i),
                  "rollout_log_probs": [-0.5] * (2 + i), "advantages": [0.0] * (2 + i),
-                 "local_loss_mask": [1.0] * (2 + i)} for i in (0, 1)]
+                 "local_loss_mask": [1.0] * (2 + i), "train_rollout_abs_diff": [0.0] * (2 + i)} for i in (0, 1)]
         rows[1].update({key: value for key, value in said.items() if key in rows[1]})
         whole = {"ppo_kl": [0.0] * 5, "pg_loss": [0.0] * 5}
         terms("rank_0_call_0", samples=rows, **{key: said.get(key, whole[key]) for key in whole})(files)
@@ -99,7 +99,14 @@ CAUSES = (
     *((f"{size} of {key} for three tokens", TENSOR, terms_of_two(**{key: [0.0] * size}), 3,
        [("corrupt", "policy_loss_debug/rank_0_call_0.pt: row 1",
          f"{key} has {size} entries, old_log_probs 3")])
-      for key in ("advantages", "local_loss_mask", "rollout_log_probs") for size in (2, 4)),
+      for key in ("advantages", "local_loss_mask", "rollout_log_probs", "train_rollout_abs_diff") for size in (2, 4)),
+    *((f"{key} {value} of three tokens in seven", TENSOR, terms_of_two(**{key: value}), 3,
+       [("corrupt", "policy_loss_debug/rank_0_call_0.pt: row 1", said)])
+      for key, value, said in (
+          ("response_length", 2, "old_log_probs has 3 entries, response_length is 2"),
+          ("total_length", 2, "response_length is 3, total_length is 2"),
+          ("total_length", -1, "total_length is missing or no length"),
+          ("response_length", 3.5, "response_length is missing or no length"))),
     *((f"{key} of rank {rank} is {how}", MILES, edit(f"train_data/0_{rank}.pt", key), 1,
        [("schedule-mismatch", f"train_data/0_{rank}.pt",
          f"{key} is missing in 0_{rank}.pt, and 0_{1 - rank}.pt has it, of the same rollout")])

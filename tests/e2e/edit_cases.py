@@ -2,9 +2,10 @@
 legal: a line of LEGAL."""
 from edits import (CONTEXT, DATA, LATEST, LISTS, MILES, MILES_STAGES, OLD_CONTEXT, SHORTER, STAGES,
                    TENSOR, at_mask, both, called_again, cells_shorter, copied, copies, distilled,
-                   experts, gone, lacks, local_rewards, longer, nuclei, numbered, own_rewards,
+                   experts, gone, in_pairs, lacks, local_rewards, longer, nuclei, numbered, own_rewards,
                    part, popped, popped_of, prompts, put, renamed, rewards_of_parts, rounded,
-                   shards, term, terms, train, trained_terms, without_rollouts)
+                   shards, term, terms, train, trained_terms, without_rollouts,
+                   without_schedule)
 
 PLAIN, DEEP, IMPORT, IMPORTED, MISMATCH, DIFF = (
     "verify", "verify --deep", "import", "verify --deep of what was imported", "mismatch", "diff")
@@ -585,4 +586,6 @@ LEGAL = (
     ("raw rewards of the samples' own", DATA, both(
         train("train_data/0_1.pt", "raw_reward", 3, to=9.5),
         put("rollout_data/0.pt", "samples", 0, "metadata", "raw_reward", to=1))),
+    ("trajectories of two samples, and the size of the batch in samples", LISTS, both(
+        without_schedule(0, 1, dynamic_global_batch_size=16), in_pairs(0, 1))),
 )

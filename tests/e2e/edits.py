@@ -92,6 +92,17 @@ def of_each(edit, *ranks):
     return both(*(edit(f"train_data/0_{rank}.pt") for rank in ranks))
 
 
+def in_pairs(*ranks):
+    """Two samples behind each other are of one trajectory, whose masks no number says."""
+    def edit(file):
+        def of(files):
+            data = files[file]["rollout_data"]
+            data["rollout_ids"] = [index - index % 2 for index in data["sample_indices"]]
+            del data["rollout_mask_sums"]
+        return of
+    return of_each(edit, *ranks)
+
+
 def in_one_step(size, *ranks):
     """The ranks train on the rollout in one step, of this size."""
     return of_each(lambda file: both(
