@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
 
 #include "src/bisect/search.h"
+#include "src/replay/measure/separation.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -25,35 +30,97 @@ class ChangesSearch {
   }
 
   Changes find() {
-    const size_t last = history_.size() - 1;
-    stand_ins_.dismiss(history_[0]);
-    stand_ins_.dismiss(history_[last]);
-    if (!repeats(0, Purpose::kGoodEnd) || !repeats(last, Purpose::kBadEnd)) return out_;
-    search(0, last);
+    if (!run_ends()) return out_;
+    search(0, history_.size() - 1);
     if (!out_.refused.empty()) out_.found.clear();
     out_.not_run = static_cast<size_t>(std::ranges::count(is_run_, false));
     return out_;
   }
 
  private:
-  bool repeats(size_t end, Purpose purpose) {
-    const Judgement first = measure::judge(plan_.criterion, nullptr, run(end, 0, purpose));
-    const Measurement kept = run(end, 0, purpose);
-    if (first.verdict == Verdict::kSkip) {
-      out_.refused = "the " + std::string(to_string(purpose)) + ", " + history_[end].short_id() +
-                     ", cannot be judged: " + first.reason;
+  static constexpr size_t kGreyRuns = 3;  // how often what is neither good nor bad is run
+
+  struct End {
+    size_t place;
+    Purpose purpose;
+  };
+
+  /// Runs both ends. Where runs of one differ, what tells the ends apart decides; false, with the
+  /// reason, where nothing does.
+  bool run_ends() {
+    const End ends[] = {{0, Purpose::kGoodEnd}, {history_.size() - 1, Purpose::kBadEnd}};
+    for (const End& end : ends) stand_ins_.dismiss(history_[end.place]);
+    std::string noise;
+    for (const End& end : ends) {
+      const auto differs = repeats(end);
+      if (!differs) return false;
+      if (noise.empty()) noise = *differs;
+    }
+    return noise.empty() || separate_ends(ends, noise);
+  }
+
+  std::string name_of(const End& end) const {
+    return "the " + std::string(to_string(end.purpose)) + ", " + history_[end.place].short_id();
+  }
+
+  /// All runs of an end that are known, or as many as the plan asks for.
+  std::vector<Measurement> runs_of(const End& end, size_t fewest) {
+    const size_t known = sampler_.of(candidate_of_(history_[end.place])).size();
+    std::vector<Measurement> runs;
+    for (size_t n = 0; n < std::max(fewest, known); ++n) {
+      runs.push_back(run(end.place, n, end.purpose));
+    }
+    return runs;
+  }
+
+  /// In what the numbers of an end's runs differ, empty where they do not; nothing, with the
+  /// reason, where the end is none.
+  std::optional<std::string> repeats(const End& end) {
+    const Measurement first = run(end.place, 0, end.purpose);
+    const Judgement judgement = measure::judge(plan_.criterion, nullptr, first);
+    if (judgement.verdict == Verdict::kSkip) {
+      out_.refused = name_of(end) + ", cannot be judged: " + judgement.reason;
+      return std::nullopt;
+    }
+    if (end.place == 0) measure::check_tolerance(plan_.criterion, first);
+    for (const Measurement& again : runs_of(end, plan_.end_runs)) {
+      const Judgement same = measure::judge_repetition(plan_.criterion, first, again);
+      if (same.verdict == Verdict::kGood) continue;
+      const std::string noise = "this run is not deterministic: run again, " + name_of(end) +
+                                ", is not what it was (" + same.reason + ")";
+      if (same.verdict == Verdict::kBad && has_numbers(first) && has_numbers(again)) return noise;
+      out_.refused = same.verdict == Verdict::kBad
+                         ? noise + ": --stat finds one change of how often it fails"
+                         : name_of(end) + ", ran once and cannot be judged when it is run again: " +
+                               same.reason;
+      return std::nullopt;
+    }
+    return "";
+  }
+
+  static bool has_numbers(const Measurement& run) {
+    return run.kind == measure::RunKind::kRan && run.evidence != measure::Evidence::kExitCode &&
+           run.evidence != measure::Evidence::kNone;
+  }
+
+  bool separate_ends(std::span<const End, 2> ends, const std::string& noise) {
+    std::vector<Measurement> runs[2];
+    for (size_t i = 0; i < 2; ++i) {
+      runs[i] = runs_of(ends[i], std::max(plan_.end_runs, plan_.noisy_runs));
+      for (const Measurement& run : runs[i]) {
+        if (has_numbers(run) && run.evidence == runs[0][0].evidence) continue;
+        out_.refused =
+            noise + "; and a run of " + name_of(ends[i]) + ", left no numbers: " + run.problem;
+        return false;
+      }
+    }
+    const auto separation = measure::separate(plan_.criterion, runs[0], runs[1]);
+    out_.noise = separation.sentence;
+    if (!separation.criterion) {
+      out_.refused = noise + "; " + separation.sentence + "; --exclude leaves out what is noise";
       return false;
     }
-    if (end == 0) measure::check_tolerance(plan_.criterion, kept);
-    for (size_t i = 1; i < plan_.end_runs; ++i) {
-      const Judgement again =
-          measure::judge_repetition(plan_.criterion, kept, run(end, i, purpose));
-      if (again.verdict == Verdict::kGood) continue;
-      out_.refused = "this run is not deterministic: run again, the " +
-                     std::string(to_string(purpose)) + ", " + history_[end].short_id() +
-                     ", is not what it was (" + again.reason + "): leave noise out by --exclude";
-      return false;
-    }
+    plan_.criterion = *separation.criterion;
     return true;
   }
 
@@ -64,49 +131,63 @@ class ChangesSearch {
     const Candidate candidate = candidate_of_(source);
     const bool there = n < sampler_.of(candidate).size();
     if (!there && listener_.begin) listener_.begin(revision, 1);
-    if (!there) sampler_.add(candidate, Build::kAny);
-    const MeasuredRun& sample = sampler_.of(candidate)[n];
-    if (is_run_[place] && there) return sample.measurement;
+    if (!there) static_cast<void>(sampler_.add(candidate, Build::kAny));
     is_run_[place] = true;
-    const Measurement& m = sample.measurement;
-    const Measurement* reference =
-        place == 0 && n == 0 ? nullptr : &sampler_.of(candidate_of_(history_[0]))[0].measurement;
+    const MeasuredRun& sample = sampler_.of(candidate)[n];
+    if (!noted_.emplace(revision.id + " " + source.id, n).second) return sample.measurement;
     const auto made = made_.find(key_of(candidate));
     const bool own = made != made_.end() && made->second == place && n == 0;
     const bool is_stored = sample.stored && source.id == revision.id;
-    const Origin origin = !there || own ? Origin::kRun
-                          : is_stored   ? Origin::kStored
-                                        : Origin::kEqualContent;
-    out_.trials.push_back({revision, measure::judge(plan_.criterion, reference, m), purpose, origin,
-                           m.seconds, m.date});
+    note(place, n, sample, purpose,
+         !there || own ? Origin::kRun
+         : is_stored   ? Origin::kStored
+                       : Origin::kEqualContent);
+    sampler_.drop_outputs_unless(candidate, candidate_of_(history_[0]));
+    return sample.measurement;
+  }
+
+  void note(size_t place, size_t n, const MeasuredRun& sample, Purpose purpose, Origin origin) {
+    const Measurement& m = sample.measurement;
+    const Measurement* reference =
+        place == 0 && n == 0 ? nullptr : &sampler_.of(candidate_of_(history_[0]))[0].measurement;
+    out_.trials.push_back({history_[place], measure::judge(plan_.criterion, reference, m), purpose,
+                           origin, m.seconds, m.date});
     if (listener_.end) listener_.end(out_.trials.back());
-    // Runs are told where the good end's lies.
-    const bool is_good_end = key_of(candidate) == key_of(candidate_of_(history_[0]));
-    if (!is_good_end) sampler_.drop_outputs(candidate);
-    return m;
+  }
+
+  /// The run by which a place is compared.
+  const Measurement& telling_run(size_t place) {
+    const auto told = telling_.find(place);
+    return run(place, told == telling_.end() ? 0 : told->second, Purpose::kSearch);
   }
 
   Judgement compare(size_t a, size_t b) {
-    const Measurement left = run(a, 0, Purpose::kSearch), right = run(b, 0, Purpose::kSearch);
+    const Measurement left = telling_run(a), right = telling_run(b);
     return measure::judge_repetition(plan_.criterion, left, right);
   }
 
-  /// As a search judges it: against the good end.
+  /// As a search judges it: against the good end, and a few times where noise may be all.
   bool can_be_judged(size_t place) {
-    const Measurement& m = run(place, 0, Purpose::kSearch);
-    const Measurement& good = sampler_.of(candidate_of_(history_[0]))[0].measurement;
-    return measure::judge(plan_.criterion, &good, m).verdict != Verdict::kSkip;
+    for (size_t n = 0; n < kGreyRuns; ++n) {
+      const Measurement& m = run(place, n, Purpose::kSearch);
+      const Measurement& good = sampler_.of(candidate_of_(history_[0]))[0].measurement;
+      const Judgement judgement = measure::judge(plan_.criterion, &good, m);
+      telling_[place] = n;
+      if (!judgement.grey) return judgement.verdict != Verdict::kSkip;
+    }
+    return false;
   }
 
   /// Whether a place's own run is what that of its stand-in was; says why not.
   bool is_itself(size_t place) {
     const Revision stand_in = stand_ins_.of(history_[place]);
     if (stand_in.id == history_[place].id) return true;
-    const Measurement before = run(place, 0, Purpose::kSearch);
+    const Measurement before = telling_run(place);
     stand_ins_.dismiss(history_[place]);
+    telling_.erase(place);
     const Measurement own = run(place, 0, Purpose::kConfirmation);
     const Judgement same = measure::judge_repetition(plan_.criterion, before, own);
-    if (same.verdict == Verdict::kGood) return true;
+    if (same.verdict == Verdict::kGood || same.grey) return true;
     out_.refused =
         too_few_paths(history_[place], stand_in, "judged", "another (" + same.reason + ")");
     return false;
@@ -130,7 +211,9 @@ class ChangesSearch {
 
   void add_row(size_t a, size_t b, std::vector<Row>& rows) {
     const Judgement moved = compare(a, b);
-    if (moved.verdict != Verdict::kGood) rows.push_back({a, b, moved, Search(b - a)});
+    // What noise may be is no change.
+    if (moved.verdict != Verdict::kGood && !moved.grey)
+      rows.push_back({a, b, moved, Search(b - a)});
   }
 
   /// Asks the first rows, all of them together for as many places as may be run at once.
@@ -187,12 +270,14 @@ class ChangesSearch {
   }
 
   const std::vector<Revision>& history_;
-  const SearchPlan& plan_;
+  SearchPlan plan_;  // its criterion is what noise makes of the one that was asked for
   Sampler& sampler_;
   const CandidateOf& candidate_of_;
   StandIns stand_ins_;
   const Listener& listener_;
   std::vector<bool> is_run_;
+  std::set<std::pair<std::string, size_t>> noted_;  // revisions and number of a measurement
+  std::map<size_t, size_t> telling_;                // of places, the number of the run that tells
   std::map<std::string, size_t> made_;  // by whose place a candidate was run with others at once
   Changes out_;
 };

@@ -16,12 +16,14 @@ struct Changes {
   std::vector<Change> found = {};
   std::vector<Trial> trials = {};
   size_t revisions = 0, not_run = 0;
+  std::string noise = {};  // how far runs of one revision lie apart
   Revision good = {}, bad = {};
 };
 
 /// Finds every place at which the run changes: where two revisions differ, the middle between them
 /// is run, and so on; where they agree, nothing is taken to have changed between them. Both ends
-/// are run `plan.end_runs` times first. Errors: those of the sampler, kLimit among them.
+/// are run `plan.end_runs` times first; where runs of one differ, what tells the ends apart
+/// decides, and what noise may be is no change. Errors: those of the sampler, kLimit among them.
 [[nodiscard]] Changes find_changes(const std::vector<Revision>& history, const SearchPlan& plan,
                                    Sampler& sampler, const CandidateOf& candidate_of,
                                    const Listener& listener);

@@ -39,6 +39,7 @@ std::string changes_text(const Changes& changes) {
                      counted(changes.revisions, "revision") + "\n\n";
   for (const Change& change : changes.found) text += change_text(change);
   if (!changes.found.empty()) text += "\n";
+  if (!changes.noise.empty()) text += "noise      " + changes.noise + "\n";
   text += "runs       " + std::to_string(count_of(changes, Origin::kRun)) + ", " +
           std::to_string(count_of(changes, Origin::kStored)) + " stored\n";
   if (changes.not_run == 0) return text;
@@ -56,6 +57,7 @@ std::string changes_json(const Changes& changes) {
   line.integer("runs", static_cast<int64_t>(count_of(changes, Origin::kRun)));
   line.integer("stored", static_cast<int64_t>(count_of(changes, Origin::kStored)));
   line.integer("not_run", static_cast<int64_t>(changes.not_run));
+  if (!changes.noise.empty()) line.text("noise", changes.noise);
   return (changes.refused.empty() ? line.null("reason") : line.text("reason", changes.refused))
       .str();
 }

@@ -248,6 +248,7 @@ Forecast forecast(const RevisionQuestion& asked, const Interrupt& interrupt) {
 Forecast forecast_changes(const RevisionQuestion& asked, const Interrupt& interrupt) {
   return forecast_by(asked, interrupt, [](const SearchPlan& plan, size_t revisions, Forecast& out) {
     out.most = 2 * plan.end_runs + revisions - 1;
+    out.condition = " where the ends repeat";
   });
 }
 

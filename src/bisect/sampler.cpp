@@ -99,4 +99,8 @@ void Sampler::drop_outputs(const Candidate& candidate) {
   for (const MeasuredRun& sample : samples(candidate)) drop_(sample.measurement);
 }
 
+void Sampler::drop_outputs_unless(const Candidate& candidate, const Candidate& good) {
+  if (key_of(candidate) != key_of(good)) drop_outputs(candidate);
+}
+
 }  // namespace rlreplay::bisect

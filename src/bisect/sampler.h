@@ -53,6 +53,8 @@ class Sampler {
 
   /// Drops what a candidate's runs left: nobody will read it any more.
   void drop_outputs(const Candidate& candidate);
+  /// The same, unless it is the good end: runs are told where what its runs left lies.
+  void drop_outputs_unless(const Candidate& candidate, const Candidate& good);
 
   /// How many were made here.
   size_t runs() const { return runs_; }

@@ -103,9 +103,7 @@ class StatSearch {
     finding_.trials.push_back({revision, judgement, purpose, origin, sample.measurement.seconds,
                                sample.measurement.date});
     if (listener_.end) listener_.end(finding_.trials.back());
-    // Runs are told where the good end's lies.
-    const bool is_good_end = key_of(candidate) == key_of(candidate_of_(history_[0]));
-    if (!is_good_end) sampler_.drop_outputs(candidate);
+    sampler_.drop_outputs_unless(candidate, candidate_of_(history_[0]));
     return judgement.verdict != Verdict::kSkip;
   }
 

@@ -48,6 +48,38 @@ class EveryKind(Case):
         result, found = self.changes(path, commits)
         self.assertEqual([change["interval"] for change in found["changes"]], [commits[2:4]])
 
+    def noisy(self, *levels):
+        """Runs of which `time` never repeats and `loss` by less than 1."""
+        random = "$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')"
+        return self.repository(*[f"echo \"{{\\\"{name}\\\": {level}.{random}, \\\"kept\\\": {kept}}}\" > "
+                                 "\"$RLBISECT_OUT/metrics.json\"" for name, level, kept in levels])
+
+    def test_changes_go_on_where_some_numbers_do_not_repeat(self):
+        path, commits = self.noisy(*[("time", 0, kept) for kept in (1, 1, 2, 2, 2, 3, 3)])
+        result, found = self.changes(path, commits)
+        self.assertEqual([change["revision"] for change in found["changes"]], [commits[2], commits[5]], result.stderr)
+        self.assertIn("time", found["noise"])
+        self.assertIn("kept repeats and tells the ends apart", found["noise"])
+        self.assertGreaterEqual(found["runs"], 10)  # each end five times
+        again = self.changes(path, commits)[1]
+        self.assertEqual((again["runs"], again["stored"], again["changes"]), (0, found["runs"], found["changes"]))
+        self.assertIn("\nnoise      time ", self.bisect("changes", f"{commits[0]}..main", "--repo", path, "--run",
+                                                       "./run.sh").stdout)
+
+    def test_changes_go_on_where_a_number_lies_far_beyond_its_noise(self):
+        path, commits = self.noisy(*[("loss", level, 1) for level in (0, 0, 900, 900, 900, 2000, 2000)])
+        result, found = self.changes(path, commits)
+        self.assertEqual([change["revision"] for change in found["changes"]], [commits[2], commits[5]], result.stderr)
+        self.assertIn("from the good end is good", found["noise"])
+        self.assertEqual(self.changes(path, commits)[1]["runs"], 0)
+
+    def test_changes_say_that_noise_covers_the_ends(self):
+        path, commits = self.noisy(*[("loss", level, 1) for level in (0, 0, 1, 1)])
+        result, found = self.changes(path, commits)
+        self.assertEqual((result.returncode, found["changes"], found["runs"]), (125, [], 10))
+        self.assertIn("loss lies up to 0.", found["reason"])
+        self.assertIn("which must be 40 times as much", found["reason"])
+
     def test_changes_that_have_ended_say_so(self):
         path, commits = self.repository(*[WRITE % v for v in (1, 1, 2, 2, 1, 1)])
         result, found = self.changes(path, commits, "--max-runs", "50")

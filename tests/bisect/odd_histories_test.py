@@ -525,7 +525,7 @@ class Changes(Case):
         path = self.folder / "my repo"
         commits = make_repository(path, [{"state": f"{i} ok\n"} for i in range(33)])
         search = ["changes", f"{commits[0]}..main", "--repo", path, "--run", RUN]
-        self.assertIn("32 revisions between the ends, at most 35 runs\n", self.bisect(*search, "--dry-run").stdout)
+        self.assertIn("32 revisions between the ends, at most 35 runs where the ends repeat\n", self.bisect(*search, "--dry-run").stdout)
         self.assertEqual(json.loads(self.bisect(*search, "--json").stdout)["runs"], 35)
 
     def test_what_changes_has_not_is_refused(self):
