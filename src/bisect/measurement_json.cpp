@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <optional>
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
@@ -48,16 +49,48 @@ MetricValue value_of(const JsonValue& value) {
   return {std::bit_cast<double>(bits_of(value, text.substr(1)))};
 }
 
+constexpr size_t kDigits = 16;  // of the bits of a binary64 number
+
+/// The bits of each number, 16 hexadecimal digits each; nothing where one of the values is a text.
+std::optional<std::string> numbers_text(const measure::MetricValues& values) {
+  std::string out;
+  out.reserve(kDigits * values.size());
+  for (const MetricValue& value : values) {
+    if (!value.text.empty()) return std::nullopt;
+    out += hex(std::bit_cast<uint64_t>(value.number), kDigits);
+  }
+  return out;
+}
+
+void add_numbers(const JsonValue& value, measure::MetricValues& values) {
+  const std::string& text = value.string();
+  if (text.size() % kDigits != 0) {
+    throw value.error("found " + std::to_string(text.size()) +
+                      " digits, expected 16 for each binary64 number");
+  }
+  for (size_t i = 0; i < text.size(); i += kDigits) {
+    const auto bits = bits_of(value, std::string_view(text).substr(i, kDigits));
+    values.push_back({std::bit_cast<double>(bits)});
+  }
+}
+
+/// Numbers are one text: as values of a list they would take ten times their bytes to be read.
 std::string metric_json(const Metric& metric) {
   JsonLine line;
   line.text("name", metric.name).boolean("per_step", metric.per_step);
-  line.json("values", json_list(metric.values, metric_value_json));
+  const auto numbers = numbers_text(metric.values);
+  numbers ? line.text("numbers", *numbers)
+          : line.json("values", json_list(metric.values, metric_value_json));
   return line.json("steps", json_list(metric.step_names)).str();
 }
 
 Metric metric_of(const JsonValue& value) {
   Metric metric{value["name"].string(), value["per_step"].boolean(), {}, {}};
-  each(value["values"], [&](const JsonValue& v) { metric.values.push_back(value_of(v)); });
+  if (const auto numbers = value.find("numbers")) {
+    add_numbers(*numbers, metric.values);
+  } else {
+    each(value["values"], [&](const JsonValue& v) { metric.values.push_back(value_of(v)); });
+  }
   each(value["steps"], [&](const JsonValue& v) { metric.step_names.push_back(v.string()); });
   return metric;
 }

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include <fcntl.h>
 #include <sys/utsname.h>
@@ -16,7 +16,6 @@
 #include "src/base/atomic_file.h"
 #include "src/base/error.h"
 #include "src/base/hash.h"
-#include "src/base/input_file.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/terminal.h"
@@ -31,7 +30,6 @@ namespace fs = std::filesystem;
 namespace rlreplay::bisect {
 namespace {
 
-constexpr size_t kMaxBytes = size_t{1} << 30;
 constexpr const char* kMeasured =
     "/measured";  // in a run's folder, once its measurement is on disk
 constexpr const char *kSpec = "/spec.json", *kJournal = "/journal.jsonl";
@@ -61,20 +59,18 @@ void append(const std::string& path, const std::string& text, int flags = O_APPE
   if (is_new) make_names_durable(fs::path(path).parent_path());
 }
 
-/// The lines that are whole; what a kill has left of one is not.
-std::vector<JsonDocument> read_lines(const std::string& path) {
-  std::error_code ignored;
-  std::vector<JsonDocument> out;
-  if (!fs::exists(path, ignored)) return out;
-  std::istringstream lines(read_file(path, kMaxBytes, "a file of a search"));
+/// Gives the lines that are whole, one after the other, so that one is held at a time; what a kill
+/// has left of a line is not given.
+void each_line(const std::string& path, const std::function<void(const JsonValue&)>& take) {
+  std::ifstream lines(path);
   for (std::string line; std::getline(lines, line);) {
+    if (line.empty()) continue;
     try {
-      out.push_back(JsonDocument::parse(line, path));
+      take(JsonDocument::parse(line, path).root());
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kCorrupt) throw;
     }
   }
-  return out;
 }
 
 /// Variables that say from where a command was typed, and not what it does.
@@ -155,7 +151,9 @@ std::vector<std::string> changed_since(const JsonValue& spec) {
 void tell_of_environment(const std::string& folder) {
   constexpr size_t kShown = 4;
   std::error_code ignored;
-  if (!fs::exists(folder + kSpec, ignored) || read_lines(folder + kJournal).empty()) return;
+  bool has_judged = false;
+  each_line(folder + kJournal, [&](const JsonValue&) { has_judged = true; });
+  if (!fs::exists(folder + kSpec, ignored) || !has_judged) return;
   try {
     std::vector<std::string> changed = changed_since(JsonDocument::read(folder + kSpec).root());
     if (changed.empty()) return;
@@ -225,13 +223,8 @@ std::string DiskStore::path_of(const Candidate& candidate) const {
 
 std::vector<Measurement> DiskStore::load(const Candidate& candidate) {
   std::vector<Measurement> out;
-  for (const JsonDocument& line : read_lines(path_of(candidate))) {
-    try {
-      out.push_back(measurement_of(line.root()));
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kCorrupt) throw;
-    }
-  }
+  each_line(path_of(candidate),
+            [&](const JsonValue& line) { out.push_back(measurement_of(line)); });
   std::error_code ignored;
   const bool told = key_of(candidate) == key_of(good_) && !out.empty();
   if (told && !fs::exists(out.front().output, ignored)) {
@@ -305,6 +298,22 @@ JsonDocument read_spec(const std::string& path) {
   }
 }
 
+/// What one line of a journal says.
+void add_line(const JsonValue& line, StoredSession& session) {
+  const auto result = line.find("result");
+  if (!result) {
+    session.lines.push_back({line["revision"].string(), line["subject"].string(),
+                             line["verdict"].string(), line["reason"].string(),
+                             line["purpose"].string(), line["seconds"].number()});
+    return;
+  }
+  session.result = result->string();
+  session.cut = line["cut"].boolean();
+  session.confirmed = line["confirmed"].boolean();
+  const JsonValue suspects = line["suspects"];
+  for (size_t i = 0; i < suspects.size(); ++i) session.suspects.push_back(suspects.at(i).string());
+}
+
 }  // namespace
 
 StoredSession last_session(const std::string& root) {
@@ -321,22 +330,7 @@ StoredSession last_session(const std::string& root) {
   for (size_t i = 0; i < spec.root()["words"].size(); ++i) {
     session.words.push_back(spec.root()["words"].at(i).string());
   }
-  for (const JsonDocument& line : read_lines(last->second + kJournal)) {
-    const JsonValue root_value = line.root();
-    if (const auto result = root_value.find("result")) {
-      session.result = result->string();
-      session.cut = root_value["cut"].boolean();
-      session.confirmed = root_value["confirmed"].boolean();
-      const JsonValue suspects = root_value["suspects"];
-      for (size_t i = 0; i < suspects.size(); ++i) {
-        session.suspects.push_back(suspects.at(i).string());
-      }
-      continue;
-    }
-    session.lines.push_back({root_value["revision"].string(), root_value["subject"].string(),
-                             root_value["verdict"].string(), root_value["reason"].string(),
-                             root_value["purpose"].string(), root_value["seconds"].number()});
-  }
+  each_line(last->second + kJournal, [&](const JsonValue& line) { add_line(line, session); });
   return session;
 }
 

@@ -194,6 +194,25 @@ class Stored(Case):
     def ask(self, *arguments):
         return self.search(self.path, self.commits[0], self.commits[39], *arguments)
 
+    def test_many_numbers_are_not_held_more_often_than_the_budget_of_a_file_says(self):
+        for name in "ab":
+            with open(self.folder / name, "w") as file:
+                file.write(f'{{"kind": "{name}", "loss": [0')
+                for i in range(400_000):
+                    file.write(f",0.{i % 9973 + 1000}")
+                file.write("]}")
+        shutil.rmtree(self.path)
+        path, commits = self.repository(*[f"cp '{self.folder}/{name}' \"$RLBISECT_OUT/metrics.json\"" for name in "aabb"])
+        most = (64 << 20) + 8 * (self.folder / "a").stat().st_size
+        command = [self.program, f"{commits[0]}..main", "--repo", str(path), "--run", "./run.sh", "--repeat-ends", "4"]
+        for runs in ("12 for 3 revisions", "0 for 3 revisions"):
+            with subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as search:
+                text = search.stdout.read().decode()
+                _, status, used = os.wait4(search.pid, 0)
+                search.returncode = os.waitstatus_to_exitcode(status)
+            self.assertIn(f"runs       {runs}", text)
+            self.assertLess(used.ru_maxrss << 10, most)
+
     def test_a_second_search_runs_nothing(self):
         result, found = self.ask()
         self.assertEqual((found["culprit"], found["stored"]), (self.commits[13], 0), result.stderr)
