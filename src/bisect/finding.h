@@ -43,7 +43,7 @@ struct Finding {
 
   Revision good = {}, bad = {};              // the ends
   std::vector<Revision> history = {};        // along first parents, from the one to the other
-  size_t revisions = 0;                      // from the first after the good end to the bad end
+  size_t revisions = 0;                      // behind the good end, and in branches entered
   std::vector<Trial> trials = {};            // in their order
   std::vector<Revision> suspects = {};       // oldest first: the culprit, or those that skips leave
   std::optional<Revision> parent = {};       // of the first suspect: the last good one

@@ -143,6 +143,7 @@ bool HistorySearch::enter(const Revision& merge, std::vector<Revision> branch) {
   open_ = false;
   finding_.merge_note.clear();
   finding_.merges.push_back(merge);
+  entered_.insert(entered_.end(), branch.begin() + 1, branch.end());
   history_ = std::move(branch);
   search_ = Search(history_.size() - 1);
   search_between();
@@ -234,8 +235,10 @@ void HistorySearch::finish() {
     finding_.culprit = judge(plan_.criterion, reference(), last.back().measurement);
     finding_.metrics = {reference_->metrics, last.back().measurement.metrics};
   }
-  finding_.not_run = static_cast<size_t>(std::ranges::count_if(
-      whole_, [&](const Revision& revision) { return !is_judged(revision); }));
+  const auto is_open = [&](const Revision& revision) { return !is_judged(revision); };
+  finding_.not_run = static_cast<size_t>(std::ranges::count_if(whole_, is_open) +
+                                         std::ranges::count_if(entered_, is_open));
+  finding_.revisions += entered_.size();
   if (finding_.result == SearchResult::kFound) name_dumps(parent(), culprit());
   const std::string good = key_of(candidate_of_(whole_.front()));
   const std::string sides[] = {key_of(source_of(parent())), key_of(source_of(culprit()))};

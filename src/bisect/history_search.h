@@ -102,6 +102,7 @@ class HistorySearch {
 
   std::vector<Revision> whole_;    // first parents, from the good end to the bad end
   std::vector<Revision> history_;  // what is searched now: the same, or a branch
+  std::vector<Revision> entered_;  // the commits of branches into which the search went
   SearchPlan plan_;
   Sampler& sampler_;
   CandidateOf candidate_of_;

@@ -121,6 +121,22 @@ class Merges(Case):
         self.assertEqual(interval, [1, 2, 3])
         self.assertIn("no commit", text)
 
+    def test_commits_of_a_branch_that_were_not_run_are_counted(self):
+        # Sixteen commits on a branch, which one merge of four first parents brings in.
+        commits = [([], "0 ok"), ([0], "0 ok"), *[([i + 1], f"{int(i > 9)} ok") for i in range(16)], ([1, 17], "1 ok"),
+                   ([18], "1 ok")]
+        path = self.folder / "my repo"
+        ids = write_commits(path, [(parents, {"state": state + "\n", "n.txt": f"{i}\n"})
+                                   for i, (parents, state) in enumerate(commits)])
+        script = f"echo $RLBISECT_REVISION >> '{self.folder}/runs'; {RUN}"
+        result, found = self.search(path, ids[0], "main", run=script)
+        self.assertEqual((result.returncode, found["culprit"]), (0, ids[12]), result.stderr)
+        run = (self.folder / "runs").read_text().split()
+        self.assertEqual((found["runs"], found["not_run"]), (len(run), 20 - len(set(run))))
+        self.assertEqual(sum(found["purposes"].values()), len(run))
+        text = self.bisect(f"{ids[0]}..main", "--repo", path, "--run", script).stdout
+        self.assertIn(f"not run    {20 - len(set(run))} of 19 revisions", text)
+
     def test_merges_among_commits_that_cannot_be_judged(self):
         path = self.folder / "my repo"
         states = [([], "0 ok"), ([0], "1 ok"), ([0], "0 ok"), ([2, 1], "1 broken"), ([3], "1 ok")]
