@@ -1,5 +1,6 @@
 #include "format/logical_group.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "format/columns.h"
@@ -9,6 +10,14 @@ namespace rlreplay::format {
 
 uint64_t LogicalGroup::Tensor::bytes() const {
   return elements_of(shape).value_or(0) * size_of(dtype);
+}
+
+bool LogicalGroup::Tensor::is_plainly_one() const {
+  if (cut) return false;
+  const Part& first = parts.front();
+  return std::ranges::all_of(parts, [&](const Part& part) {
+    return part.dtype == first.dtype && part.stored == first.stored;
+  });
 }
 
 LogicalGroup::LogicalGroup(const DumpReader& dump, std::string_view kind, const std::string& group,
@@ -46,7 +55,7 @@ void LogicalGroup::add(size_t number, const StoredDataset& dataset) {
     }
     tensor.dtype = *type;
     tensor.cut = tensor.cut || dataset.attributes.contains("boxes");
-    tensor.parts.push_back({number, name, first, dataset.dtype, box});
+    tensor.parts.push_back({number, name, first, dataset.dtype, box, dataset.hash});
   }
 }
 
@@ -115,7 +124,7 @@ void check_cuts(const DumpReader& dump, const GroupNames& cut, std::vector<Probl
     try {
       LogicalGroup logical = logical_group(dump, kind, group);
       for (const auto& [name, tensor] : logical.tensors()) {
-        if (!tensor.cut) continue;
+        if (tensor.is_plainly_one()) continue;
         try {
           static_cast<void>(logical.read(name));
         } catch (const FormatError& error) {

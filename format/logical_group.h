@@ -36,6 +36,7 @@ class LogicalGroup {
     uint64_t begin = 0;  // its first element there
     DType dtype = DType::kU8;
     Box box;
+    Hash stored;  // of the dataset's elements
   };
   struct Tensor {
     DType dtype = DType::kU8;
@@ -44,6 +45,8 @@ class LogicalGroup {
     bool cut = false;  // a unit holds boxes of it; of a shard of 0.1 the others may be absent
 
     uint64_t bytes() const;
+    /// Whether whole copies, or one, are all that is held of it, and have the same bytes.
+    [[nodiscard]] bool is_plainly_one() const;
   };
   /// All tensors, by name. Errors at making: FormatError kMeaning where units give one tensor two
   /// shapes or types, or a dataset's boxes are not sound.
@@ -75,8 +78,10 @@ class LogicalGroup {
 /// Groups by kind and name.
 using GroupNames = std::set<std::pair<std::string, std::string>>;
 
-/// What several units hold of cut tensors and say differently, or none of them holds. `cut`: the
-/// groups with a dataset that says which parts it holds; others that one unit has are not opened.
+/// What several units hold of a tensor, whole or in parts, and say differently, or none of them
+/// holds. `cut`: the groups with a dataset that says which parts it holds; others that one unit has
+/// are not opened. Copies whose recorded hashes are the same, which the caller has checked, are not
+/// decoded again.
 void check_cuts(const DumpReader& dump, const GroupNames& cut, std::vector<Problem>& problems);
 
 }  // namespace rlreplay::format

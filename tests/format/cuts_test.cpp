@@ -1,4 +1,6 @@
+#include <bit>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -395,6 +397,35 @@ TEST_CASE("An element that no rank holds, or two hold differently, is named") {
         "weights/1-0/rank0.h5\n");
   CHECK(said({shard(3, {7, 8})}) ==
         "weights/1-0/rank0.h5: of parameters/w the units hold 6 elements of 8\n");
+}
+
+TEST_CASE("Whole copies of a tensor that ranks hold differently are named") {
+  const TemporaryFolder folder;
+  const auto said = [&](const char* kind, std::vector<Dataset> copies) {
+    const std::string path = (folder.path() / "d").string();
+    std::filesystem::remove_all(path);
+    DumpWriter writer = DumpWriter::create(path, R"({"ranks":3})");
+    for (uint64_t rank = 0; rank < copies.size(); ++rank) {
+      writer.append(rank_path(kind, rank), {&copies[rank], 1});
+    }
+    static_cast<void>(writer.seal());
+    return problems_of(path);
+  };
+  const auto copy = [](std::vector<float> values) {
+    return dataset_of("1-0/gradients/w", DType::kF32, {2}, std::move(values));
+  };
+  for (const char* kind : {"weights", "train"}) {
+    CHECK(said(kind, {copy({1, 2}), copy({1, 2}), copy({1, 2})}).empty());
+    CHECK(said(kind, {copy({1, 2}), copy({1, 2}), copy({1, 3})}) ==
+          rank_path(kind, 2) + ": element [1] of gradients/w is 3 here, and 2 in " +
+              rank_path(kind, 0) + "\n");
+  }
+  // A NaN is every NaN, and a number the same in the wider type.
+  const auto nan = std::bit_cast<float>(0x7fc00001U);
+  CHECK(said("weights", {copy({NAN, 2}), copy({nan, 2})}).empty());
+  CHECK(said("weights", {copy({1, 2}), dataset_of("1-0/gradients/w", DType::kF64, {2},
+                                                  std::vector<double>{1, 2})})
+            .empty());
 }
 
 TEST_CASE("A token that no rank holds, or two hold differently, is named") {

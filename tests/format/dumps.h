@@ -44,7 +44,8 @@ inline std::vector<Dataset> unit_datasets(uint64_t unit) {
   } else {
     all.push_back(dataset(group + "scalars", DType::kF64, {2}, random));
     all.back().attributes["columns"] = std::string("loss\ngrad_norm");
-    all.push_back(dataset(group + "events/extra", DType::kU8, {5, 16}, random));
+    Random of_step(unit / 3);  // a whole tensor of the step, the same on both ranks
+    all.push_back(dataset(group + "gradients/w", DType::kU8, {5, 16}, of_step));
   }
   return all;
 }
