@@ -135,6 +135,33 @@ class Verify(Case):
         report = self.found(self.patched(recovered), code=0)[1]
         self.assertEqual((report["verdict"], report["complete"]), ("recovered", False))
 
+    def test_copies_of_a_tensor_on_two_ranks(self):
+        """Also of a dump that names no model."""
+        def two_ranks(change):
+            def patched(dump):
+                dump.meta = {"ranks": 2}
+                for unit in [u for u in dump.units if u.endswith("/rank0.h5")]:
+                    dump.units[unit.replace("rank0", "rank1")] = copy.deepcopy(dump.units[unit])
+                change(dump.units["weights/1-0/rank1.h5"])
+            return patched
+        self.assertEqual(self.found(self.patched(two_ranks(lambda unit: None)), "--deep", code=0)[0], set())
+        for name in ("parameters/model.norm.weight", "exp_avg/model.norm.weight"):
+            def other(unit):
+                unit[f"1-0/{name}"].values[2] += 1
+            problem, = self.finds({"meaning"}, two_ranks(other), CORRUPT)["problems"]
+            self.assertEqual(problem["path"], "weights/1-0/rank1.h5")
+            self.assertRegex(problem["message"],
+                             rf"^element \[2\] of {name} is .* here, and .* in weights/1-0/rank0.h5$")
+
+    def test_a_rollout_in_two_units_is_judged_once(self):
+        def change(dump):
+            dump.split_rollout("rollout/0.h5", "rollout/0b.h5", 2)
+            dump.at("rollout/0.h5", "0/loss_mask").values[0] = 1
+            dump.at("rollout/0.h5", "0/version_starts").values[0] = 100
+        report = self.finds({"bad-mask", "bad-version"}, change, of=self.plain)
+        of = [p["code"] for p in report["problems"] if p["code"] in ("bad-mask", "bad-version")]
+        self.assertEqual(sorted(of), ["bad-mask", "bad-version"], report["problems"])
+
     def test_samples_that_join(self):
         def add(to, dataset, index=0):
             def change(dump):

@@ -79,12 +79,13 @@ class Auditor {
         replaced_(replaced_rollouts(dump)) {}
 
   std::vector<Problem> run() {
+    std::set<int64_t> judged;  // a rollout may lie in several units
     for (const UnitRecord& record : dump_.units()) {
       const bool rollout = format::kind_of(record.path) == "rollout";
       if (!rollout && !keeps_evaluation(record.path)) continue;
       for (const std::string& group : record.groups) {
         const auto name = GroupName::parse(group);
-        if (!name) continue;
+        if (!name || (rollout && !judged.insert(name->rollout).second)) continue;
         guard_(name->rollout,
                [&] { rollout ? check_rollout(name->rollout) : check_evaluation(record, group); });
       }
