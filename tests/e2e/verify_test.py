@@ -153,6 +153,19 @@ class Verify(Case):
             self.assertRegex(problem["message"],
                              rf"^element \[2\] of {name} is .* here, and .* in weights/1-0/rank0.h5$")
 
+    def test_a_gap_between_rollouts(self):
+        def gap(dump):
+            dump.meta.pop("config")
+            for unit in [u for u in dump.units if u.startswith(("rollout/1", "train/1", "weights/1"))]:
+                dump.units.pop(unit)
+        path = self.patched(gap, of=self.plain)
+        for depth in ((), ("--quick",), ("--deep",)):
+            report = self.found(path, *depth, code=0)[1]
+            said = [note for note in report["not_checked"] if note.startswith("rollout 1: neither samples")]
+            self.assertEqual(len(said), 1, report)
+        self.assertFalse([note for note in self.found(self.plain, code=0)[1]["not_checked"]
+                          if "neither samples" in note])
+
     def test_a_rollout_in_two_units_is_judged_once(self):
         def change(dump):
             dump.split_rollout("rollout/0.h5", "rollout/0b.h5", 2)

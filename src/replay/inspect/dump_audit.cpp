@@ -296,9 +296,13 @@ void check_event_units(const RecordedRun& run, const Guard& guard) {
   for (const StepId& step : run.steps()) check(step.rollout, "train", step.group());
 }
 
-/// Rollouts and steps of an import that nothing is there to be held against, or that are not there.
+/// Rollouts that are not there, and those and steps of an import that nothing is there to be held
+/// against.
 void note_unheld(const RecordedRun& run, std::vector<std::string>& notes) {
-  if (!run.is_imported()) return;
+  if (!run.is_imported()) {
+    std::ranges::move(rollout_gap_notes(run.dump()), std::back_inserter(notes));
+    return;
+  }
   std::set<int64_t> trained;
   for (const StepId& step : run.steps()) trained.insert(step.rollout);
   const std::set<int64_t> generated(run.rollouts().begin(), run.rollouts().end());

@@ -29,18 +29,28 @@ std::vector<StepId> steps_of(const format::DumpReader& dump) {
   return out;
 }
 
-/// Holds the rollouts of a dump without options against its steps, for want of a plan.
-void audit_run(const format::DumpReader& dump, std::vector<Problem>& problems) {
+/// The rollouts of a dump that have samples, or events, and those that have steps.
+struct Rollouts {
   std::set<int64_t> generated, trained;
+};
+
+Rollouts rollouts_of(const format::DumpReader& dump) {
+  Rollouts out;
   for (const UnitRecord& unit : dump.units()) {
     const std::string_view kind = format::kind_of(unit.path);
     if (kind != "rollout" && kind != "train") continue;
     for (const std::string& group : unit.groups) {
       const auto name = GroupName::parse(group);
-      if (name) (kind == "train" ? trained : generated).insert(name->rollout);
+      if (name) (kind == "train" ? out.trained : out.generated).insert(name->rollout);
     }
   }
-  std::ranges::move(check_rollouts(generated, trained), std::back_inserter(problems));
+  return out;
+}
+
+/// Holds the rollouts of a dump without options against its steps, for want of a plan.
+void audit_run(const format::DumpReader& dump, std::vector<Problem>& problems) {
+  const Rollouts of = rollouts_of(dump);
+  std::ranges::move(check_rollouts(of.generated, of.trained), std::back_inserter(problems));
 }
 
 /// Rollouts and steps that the options of a captured run announce and the dump lacks.
@@ -92,6 +102,15 @@ std::optional<RecordedConfig> recorded_config(const format::DumpReader& dump) {
   const JsonDocument meta = JsonDocument::parse(dump.meta(), "meta");
   if (!meta.root().find("config") || !meta.root().find("model")) return std::nullopt;
   return read_dump_meta(dump.meta(), "meta");
+}
+
+std::vector<std::string> rollout_gap_notes(const format::DumpReader& dump) {
+  const Rollouts of = rollouts_of(dump);
+  std::vector<std::string> notes;
+  for (const Problem& found : find_rollout_gaps(of.generated, of.trained)) {
+    notes.push_back(found.where + ": " + found.message);
+  }
+  return notes;
 }
 
 std::vector<Problem> audit_records(const format::DumpReader& dump) {

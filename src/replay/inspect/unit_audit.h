@@ -26,4 +26,7 @@ namespace rlreplay::replay {
 /// an imported dump what check_rollouts finds.
 [[nodiscard]] std::vector<foreign::Problem> audit_records(const format::DumpReader& dump);
 
+/// Rollouts between others of which a dump has nothing, as find_rollout_gaps names them.
+[[nodiscard]] std::vector<std::string> rollout_gap_notes(const format::DumpReader& dump);
+
 }  // namespace rlreplay::replay

@@ -172,6 +172,7 @@ VerifiedDump verify_dump(const std::string& path, VerifyDepth depth) {
   const size_t unacknowledged = out.problems.size();
   add_problems(audit_records(dump), path, out.problems);
   const bool whole = out.problems.size() == unacknowledged;
+  if (whole && !deep) out.not_checked = rollout_gap_notes(dump);
   if (quick) {
     out.not_checked.push_back("bytes of units: that they are there and have their sizes is all");
     note_missing(out);
