@@ -166,6 +166,18 @@ class Verify(Case):
         self.assertFalse([note for note in self.found(self.plain, code=0)[1]["not_checked"]
                           if "neither samples" in note])
 
+    def test_a_damaged_unit_of_an_extension_hides_nothing_of_others(self):
+        def masked(dump):
+            dump.units["x-mine/a.h5"] = {"a/tokens": dump.at("rollout/0.h5", "0/tokens")}
+            dump.at("rollout/0.h5", "0/loss_mask").values[0] = 1
+            dump.at("train/1-0/rank0.h5", "1-0/events/rank").values[-1] += 100
+        path = self.patched(masked, of=self.plain)
+        unit = path / "x-mine/a.h5"
+        unit.write_bytes(unit.read_bytes()[:-1])
+        found, report = self.found(path, "--deep", code=CORRUPT)
+        self.assertEqual(found, {"unit-size", "bad-mask", "event"}, report["problems"])
+        self.assertIn("what units of extensions say: one of them is damaged", report["not_checked"])
+
     def test_a_rollout_in_two_units_is_judged_once(self):
         def change(dump):
             dump.split_rollout("rollout/0.h5", "rollout/0b.h5", 2)

@@ -72,17 +72,17 @@ using Guard = std::function<void(int64_t rollout, const std::function<void()>& w
 /// loaded until another is asked for. Beyond the first 100 findings are counted only.
 class Auditor {
  public:
-  Auditor(const format::DumpReader& dump, const Guard& guard)
-      : dump_(dump),
-        guard_(guard),
-        config_(sound_config(dump)),
-        replaced_(replaced_rollouts(dump)) {}
+  /// `extensions`: their units can be read.
+  Auditor(const format::DumpReader& dump, const Guard& guard, bool extensions)
+      : dump_(dump), guard_(guard), config_(sound_config(dump)) {
+    if (extensions) replaced_ = replaced_rollouts(dump);
+  }
 
   std::vector<Problem> run() {
     std::set<int64_t> judged;  // a rollout may lie in several units
     for (const UnitRecord& record : dump_.units()) {
       const bool rollout = format::kind_of(record.path) == "rollout";
-      if (!rollout && !keeps_evaluation(record.path)) continue;
+      if (!rollout && !(replaced_ && keeps_evaluation(record.path))) continue;
       for (const std::string& group : record.groups) {
         const auto name = GroupName::parse(group);
         if (!name || (rollout && !judged.insert(name->rollout).second)) continue;
@@ -221,7 +221,7 @@ class Auditor {
   uint64_t prompt_of(const TrainData& data, size_t s, const RolloutData& of) {
     const auto at = std::ranges::lower_bound(of.sample_id, data.sample_id[s]);
     if (at == of.sample_id.end() || *at != data.sample_id[s]) {
-      if (loaded_ && replaced_.contains(*loaded_)) return 0;
+      if (!replaced_ || (loaded_ && replaced_->contains(*loaded_))) return 0;
       report("sample-unknown", data.sample_id[s],
              "the step trains on sample " + std::to_string(data.sample_id[s]) +
                  ", which its rollout does not have");
@@ -279,7 +279,7 @@ class Auditor {
   const format::DumpReader& dump_;
   const Guard& guard_;
   std::optional<RecordedConfig> config_;
-  std::set<int64_t> replaced_;
+  std::optional<std::set<int64_t>> replaced_;  // nothing where what says it cannot be read
   FirstProblems<Problem> problems_;
   std::string where_;
   std::optional<int64_t> loaded_;
@@ -319,14 +319,17 @@ std::vector<Problem> audit_values(const RecordedRun& run, std::vector<std::strin
   const Guard guard = [unread](int64_t rollout, const std::function<void()>& work) {
     unread == nullptr ? work() : unread->guard(rollout, work);
   };
+  const bool extensions = unread == nullptr || !unread->lacks_extensions();
   check_event_units(run, guard);
-  std::vector<Problem> problems = Auditor(run.dump(), guard).run();
-  std::ranges::move(recorded_findings(run.dump()), std::back_inserter(problems));
-  std::ranges::move(check_kept_files(run.dump()), std::back_inserter(problems));
-  if (notes != nullptr) {
-    std::ranges::move(unjudged(run.dump()), std::back_inserter(*notes));
-    note_unheld(run, *notes);
+  std::vector<Problem> problems = Auditor(run.dump(), guard, extensions).run();
+  if (extensions) {
+    std::ranges::move(recorded_findings(run.dump()), std::back_inserter(problems));
+    std::ranges::move(check_kept_files(run.dump()), std::back_inserter(problems));
+    if (notes != nullptr) std::ranges::move(unjudged(run.dump()), std::back_inserter(*notes));
   }
+  if (notes != nullptr) note_unheld(run, *notes);
+  // Which samples an import's steps name may be said by one that cannot be read.
+  if (!extensions && run.is_imported()) return problems;
   for (const int64_t rollout : recorded_rollouts(run)) {
     RecordFindings found;
     guard(rollout, [&] { found = check_recorded_rollout(run, rollout); });

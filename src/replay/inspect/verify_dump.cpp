@@ -52,25 +52,31 @@ void add_fault(const UnreadRollouts::Fault& fault, const std::string& path, Veri
   if (!out.unreadable) out.unreadable = fault.error.code();
 }
 
+/// What a damaged unit of an extension leaves open. An import's may say which ids are meant.
+std::string unread_extension(const RecordedRun& record) {
+  return std::string("what units of extensions say") +
+         (record.is_imported() ? ", and training against its rollout" : "") +
+         ": one of them is damaged";
+}
+
 /// Every value, and what it means; of a dump with damaged units that of the others. `whole`: no
 /// unit is missing. Returns whether all of it could be read.
 bool check_values(const RecordedRun& record, bool whole, VerifiedDump& out) {
   UnreadRollouts unread(record.dump(), out.report.problems);
-  if (unread.lacks_extensions()) {
-    out.not_checked.push_back(
-        "what values mean: a unit of an extension, which may say how they are meant, is damaged");
-    return false;
-  }
+  const bool unsaid = unread.lacks_extensions();
+  if (unsaid) out.not_checked.push_back(unread_extension(record));
   add_problems(audit_values(record, &out.not_checked, &unread), record.path(), out.problems);
   std::ranges::move(notes_of(record, unread), std::back_inserter(out.not_checked));
-  if (whole) {
+  if (unsaid && record.is_imported()) {
+    // Said with the extension.
+  } else if (whole) {
     check_record(record, unread, out);
   } else {
     out.not_checked.push_back("events and states: units are missing that they refer to");
   }
   for (const UnreadRollouts::Fault& fault : unread.faults()) add_fault(fault, record.path(), out);
   if (!unread.empty()) out.not_checked.push_back(unread.text());
-  return unread.empty();
+  return unread.empty() && !unsaid;
 }
 
 /// Whether a place begins with the whole path of a file: of `path`, or of one below it.
