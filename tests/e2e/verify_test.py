@@ -101,6 +101,11 @@ class Verify(Case):
             made["group_contents"] = {g: "0" * 32 for g in made["groups"]}
         path = Patched(self.good).write(self.folder / "contents", change=other_content)
         self.assertEqual(self.found(path, "--deep", code=CORRUPT)[0], {"content"})
+        for pair in ((self.good, path), (path, self.good)):
+            refused = self.run_program("diff", *pair)
+            self.assertEqual(refused.returncode, CORRUPT, refused.stdout)
+            self.assertIn(str(path), refused.stderr)
+            self.assertNotIn(str(self.good), refused.stderr)
 
     def test_all_ranks_rollouts_and_steps(self):
         def two_ranks(dump):

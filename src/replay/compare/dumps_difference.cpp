@@ -12,6 +12,25 @@
 namespace rlreplay::replay {
 namespace {
 
+/// Whether its records say something else than its units.
+bool belies_itself(const RecordedRun& run) {
+  const format::DumpReader& dump = run.dump();
+  return std::ranges::any_of(dump.units(), [&](const format::UnitRecord& record) {
+    const std::string_view kind = format::kind_of(record.path);
+    return std::ranges::any_of(record.group_contents, [&](const auto& said) {
+      return dump.find(kind, said.first).size() == 1 &&
+             !(format::hash_of_fields(format::read_fields(dump, kind, said.first)) == said.second);
+    });
+  });
+}
+
+/// The path of the one of two dumps that belies itself, or both.
+std::string who_belies(const RecordedRun& a, const RecordedRun& b) {
+  const bool of_a = belies_itself(a), of_b = belies_itself(b);
+  if (of_a == of_b) return a.path() + (of_a ? " and " : " or ") + b.path();
+  return of_a ? a.path() : b.path();
+}
+
 /// Both ways of judging must agree: else a record says something else than its unit.
 void add_content(const RecordedRun& a, const RecordedRun& b, DumpsDifference& difference) {
   auto in_a = recorded_content_root(a.dump()), in_b = recorded_content_root(b.dump());
@@ -25,7 +44,7 @@ void add_content(const RecordedRun& a, const RecordedRun& b, DumpsDifference& di
   throw format::FormatError(format::Rule::kContent,
                             "a record says something else of a group than its unit holds: "
                             "rlreplay verify --deep names it",
-                            a.path() + " or " + b.path());
+                            who_belies(a, b));
 }
 
 void add_notes(const std::string& name, const format::DumpReader& dump,
