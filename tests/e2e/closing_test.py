@@ -95,6 +95,11 @@ class Writers(Case):
         self.assertIn("closed after writer rank1 died", self.run_program("show", path).stdout)
         self.assertIn("recovered after writer rank1 died", shown["incomplete"])
         self.assertEqual(self.lines("verify", "--deep", path)[0]["unended"], ["rank1"])
+        stripped = self.folder / "stripped"
+        for what in (("--columns", "entropy"), ("--steps", "0..0")):
+            self.lines("strip", path, "-o", stripped, "--force", *what)
+            report, = self.lines("verify", "--deep", stripped)
+            self.assertEqual((report["unended"], report["verdict"]), (["rank1"], "recovered"))
 
     def test_of_one_writer_that_died(self):
         path, _ = self.second_died("one")

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "format/canonical.h"
@@ -19,6 +20,7 @@
 #include "src/base/words.h"
 #include "src/replay/record/chosen_ids.h"
 #include "src/replay/record/content_root.h"
+#include "src/replay/record/incomplete_record.h"
 #include "src/replay/record/recorded_run.h"
 
 namespace rlreplay::replay {
@@ -144,17 +146,7 @@ class Strip {
   StripReport run() {
     check_asked();
     format::DumpPlace place(options_.output, options_.replace, format::DumpPlace::Writer::kOneGo);
-    {
-      format::WriterOptions writing;
-      writing.threads = options_.threads;
-      writing.durable = format::Durable::kSealed;
-      format::DumpWriter writer = format::DumpWriter::create(place.path(), meta(), writing);
-      for (const UnitRecord& record : dump_.units()) write_unit(record, writer);
-      format::SealOptions seal;
-      seal.complete = dump_.complete();
-      seal.unstable = options_.unstable;
-      made_.root = writer.seal(seal);
-    }
+    write(place.path());
     made_.content = content_root(place.path());
     place.settle();
     for (const auto& [what, count] : also_)
@@ -171,6 +163,34 @@ class Strip {
 
   [[noreturn]] void refuse(const std::string& message) const {
     throw Error(ErrorCode::kUsage, message, options_.dump);
+  }
+
+  /// Writes the new dump. It names the writers that died, too, where there are several: each
+  /// leaves a journal there that has no end.
+  void write(const std::string& path) {
+    format::WriterOptions writing;
+    writing.threads = options_.threads;
+    writing.durable = format::Durable::kSealed;
+    const auto& all = dump_.journals();
+    const bool named = all.size() > 1 && !dump_.complete();
+    const auto ended = std::ranges::find(all, true, &format::JournalEntry::ended);
+    if (named) writing.writer = (ended == all.end() ? all.front() : *ended).writer;
+    std::optional writer(format::DumpWriter::create(path, meta(), writing));
+    for (const UnitRecord& record : dump_.units()) write_unit(record, *writer);
+    if (named) {
+      format::WriterOptions dead = writing;
+      for (const std::string& name : unended_writers(dump_)) {
+        dead.writer = name;
+        if (name != writing.writer) static_cast<void>(format::DumpWriter::join(path, dead));
+      }
+      if (ended != all.end()) writer->end();
+      writer.reset();
+      writer.emplace(format::DumpWriter::resume(path, writing));
+    }
+    format::SealOptions seal;
+    seal.complete = dump_.complete();
+    seal.unstable = options_.unstable;
+    made_.root = writer->seal(seal);
   }
 
   /// The `meta` of the new dump: the old one, with the part of its run that is left.
