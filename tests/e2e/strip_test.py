@@ -9,6 +9,11 @@ import unittest
 
 import support
 
+try:
+    from dump_patch import Patched
+except ImportError:
+    sys.exit(77)
+
 
 def sample(number):
     return {"schema": "rlreplay.sample/1", "rollout_id": number // 4, "sample_id": number, "prompt_length": 2,
@@ -104,6 +109,25 @@ class Strip(support.Case):
         whole = pathlib.Path(self.folder, "whole")
         self.assertEqual(self.run_program("strip", captured, "-o", whole, "--texts").returncode, 0)
         self.assertEqual(self.run_program("train", "--from", whole).returncode, 0)
+
+    def test_events_in_units_of_their_own(self):
+        """As those that lie with the samples: the events of other groups stay."""
+        whole, _ = self.capture("together", "--model", "demo", "--rollout-batch-size", "1", "--n-samples-per-prompt",
+                                "4", "--steps", "2", "--record", "tensors")
+        dump = Patched(whole)
+        for unit in [u for u in dump.units if u.startswith(("rollout/", "train/"))]:
+            kind, group, *rank = unit.removesuffix(".h5").split("/")
+            moved = {name: dump.units[unit].pop(name) for name in list(dump.units[unit]) if "/events/" in name}
+            dump.units["/".join([kind, group + "b", *rank]) + ".h5"] = moved
+        apart = dump.write(self.folder / "apart")
+        made = []
+        for path in whole, apart:
+            out = self.folder / "without one"
+            said = self.lines("strip", path, "-o", out, "--force", "--samples", "0")[0]
+            made.append((said["content"], said["also"], said["samples"]))
+            lines = self.run_program("export", path, "--to", "jsonl", "-o", self.folder / "lines.jsonl", "--force")
+            self.assertIn("not written: events", lines.stderr)
+        self.assertEqual(*made)
 
     def test_what_cannot_be_taken_out_is_refused(self):
         for arguments, words in ((["--columns", "tokens"], "without tokens no samples can be read"),

@@ -168,9 +168,12 @@ bool has_events(const DumpReader& dump) {
   for (const UnitRecord& record : dump.units()) {
     const std::string_view kind = format::kind_of(record.path);
     if (kind != "rollout" && kind != "train") continue;
-    // All of a kind are recorded alike, and a run that records events does so from its rollout on.
-    return !record.groups.empty() &&
-           replay::has_events(dump.open_unit(record), record.groups.front());
+    const format::UnitReader unit = dump.open_unit(record);  // not every unit of a group has them
+    if (std::ranges::any_of(record.groups, [&](const std::string& group) {
+          return replay::has_events(unit, group);
+        })) {
+      return true;
+    }
   }
   return false;
 }

@@ -233,6 +233,7 @@ class Strip {
         ids.insert(of.begin(), of.end());
         const bool left = std::ranges::any_of(of, [&](uint64_t id) { return !goes(id); });
         if (of.empty() || left) left_.insert(key_of(record, group));
+        if (!of.empty()) sampled_.insert(key_of(record, group));
         const bool loses = std::ranges::any_of(of, [&](uint64_t id) { return goes(id); });
         if (loses) cut_.insert(key_of(record, group));
       }
@@ -348,7 +349,7 @@ class Strip {
       std::vector<uint8_t> rows;
       for (const uint64_t id : ids) rows.push_back(goes(id) ? 0 : 1);
       cut.keep(std::move(rows));
-      const bool alone = ids.empty() && made_.samples > 0;  // events of samples elsewhere
+      const bool alone = made_.samples > 0 && !sampled_.contains(key_of(record, group));
       // A rank without samples stays where the step has others.
       if (!ids.empty() && cut.keeps_none() && !left_.contains(key_of(record, group))) continue;
       for (const StoredDataset& stored : unit.datasets_of(group)) {
@@ -378,8 +379,9 @@ class Strip {
   const StripOptions& options_;
   DumpReader dump_;
   StripReport made_;
-  std::set<std::string> left_;  // groups that some sample stays in
-  std::set<std::string> cut_;   // groups that some sample goes from, on whichever rank
+  std::set<std::string> left_;     // groups that some sample stays in
+  std::set<std::string> sampled_;  // groups with samples: events of others are of them all
+  std::set<std::string> cut_;      // groups that some sample goes from, on whichever rank
   std::map<std::pair<std::string, std::string>, uint64_t> also_;  // what else went, how many
 };
 
