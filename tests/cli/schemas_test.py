@@ -50,6 +50,8 @@ NOT_SEEN = {
     ("rlbisect.schema.json", "#/$defs/bisect/properties/noise"):
         "needs runs that do not repeat: tests/bisect/rlbisect_test.py has it",
     ("rlbisect.schema.json", "#/$defs/bisect/properties/confidence"): "the same",
+    ("changes.schema.json", "#/$defs/changes/properties/noise"):
+        "the same: tests/bisect/every_kind_test.py has it",
     **{(f"{schema}.schema.json", f"#/$defs/{path}"): "needs ranks whose copies differ: tests/e2e/layouts_test.py has it"
        for schema, path in (("shared", "step/properties/replicas"), *(("shared", f"replicas/properties/{name}") for name in (
                                 "event", "index", "place", "copies", "rank", "other", "value", "other_value", "outvoted")))},
