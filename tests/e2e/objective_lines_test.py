@@ -66,6 +66,16 @@ class Other(Case):
             self.assertEqual("these options are not this dump's: " + said in result.stdout,
                              bool(said), result.stdout)
 
+    def test_samples_that_miles_leaves_out_are_no_other_size(self):
+        dump = self.dump("trimmed.jsonl")  # 8 samples of what 2 x 5 make, in whole batches of 4
+        sizes = ("--rollout-batch-size", 2, "--n-samples-per-prompt", 5)
+        for code, flags in ((0, ("--dialect", "miles", "--global-batch-size", 4)),
+                            (1, ("--dialect", "miles", "--global-batch-size", 3)),
+                            (1, ("--dialect", "slime", "--global-batch-size", 4))):
+            result = self.run_program("objective", dump, *sizes, *flags)
+            self.assertEqual("2 of --n-samples-per-prompt 5 are 10" in result.stdout, code == 1,
+                             (flags, result.stdout, result.stderr))
+
     def test_groups_that_are_not_recorded_are_told_by_their_size(self):
         dump = self.dump("no groups.jsonl")
         lines = [json.loads(line) for line in dump.read_text().splitlines()]
@@ -154,6 +164,16 @@ class Other(Case):
         self.assertEqual(settings(step), ["rewards shaped in binary32"])
         shaped[0] -= 0.01
         step, = self.lines("objective", self.rows("far.jsonl", rewards, shaped=shaped), code=1)
+        self.assertEqual(settings(step), [])
+
+    def test_equal_rewards_whose_mean_is_not_theirs_in_binary32_are_named(self):
+        # What torch gives of the eight: their mean lies an ulp below them, their deviation above 0.
+        path = self.rows("equal.jsonl", [0.7] * 8, shaped=[0.0560341477394104] * 8)
+        for dialect in "slime", "miles":
+            step, = self.lines("objective", path, "--dialect", dialect, code=1)
+            self.assertEqual(settings(step), ["rewards shaped in binary32"], dialect)
+        path = self.rows("one.jsonl", [0.7] * 8, shaped=[0.0560341477394104] * 7 + [0.0561])
+        step, = self.lines("objective", path, "--dialect", "miles", code=1)
         self.assertEqual(settings(step), [])
 
     def test_whitening_takes_the_recorded_returns(self):

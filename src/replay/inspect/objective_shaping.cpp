@@ -24,9 +24,9 @@ double shaping_scale(const engine::AdvantageConfig& config, std::span<const size
   const auto farthest =
       std::ranges::max_element(group, {}, [&](size_t i) { return std::abs(centred[i]); });
   if (centred[*farthest] != 0) return shaped[*farthest] / centred[*farthest];
-  const bool divided = config.dialect == engine::Dialect::kSlime && config.normalize_std &&
-                       config.estimator == engine::Estimator::kGrpo;
-  return divided ? 1e6 : 1;
+  // Of equal rewards nothing is left but the rounding of their mean, which slime divides by 1e-6;
+  // Miles too, where the deviation from that mean is not 0 in binary32.
+  return config.normalize_std && config.estimator == engine::Estimator::kGrpo ? 1e6 : 1;
 }
 
 /// Rewards rounded to binary32, each group's less the mean that the recorded ones imply where it

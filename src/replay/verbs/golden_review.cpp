@@ -50,13 +50,19 @@ struct Change {
   std::string path, head;  // head: what its first line begins with
   gate::Golden golden, candidate;
   std::vector<gate::JudgedDifference> differences;
-  std::string state;  // of the candidate's file
+  std::string golden_state, state;  // of the golden file and of the candidate's
 };
 
 Change change_of(const std::string& path, std::string head) {
+  std::string golden_state = gate::state_of(path);
   std::string state = gate::state_of(gate::pending_path(path));
-  Change out{path, std::move(head), gate::read(path), gate::read_candidate(path),
-             {},   std::move(state)};
+  Change out{.path = path,
+             .head = std::move(head),
+             .golden = gate::read(path),
+             .candidate = gate::read_candidate(path),
+             .differences = {},
+             .golden_state = std::move(golden_state),
+             .state = std::move(state)};
   out.differences =
       gate::differences(out.golden.tolerances, out.golden.values, out.candidate.values);
   // What a tolerance lets pass comes last: a long list is cut.
@@ -66,7 +72,7 @@ Change change_of(const std::string& path, std::string head) {
 }
 
 std::string change_text(const Change& change, size_t limit) {
-  const auto& [path, head, golden, candidate, differences, state] = change;
+  const auto& [path, head, golden, candidate, differences, golden_state, state] = change;
   std::string out = '\n' + head + path + ": " + std::to_string(differences.size()) + " of " +
                     counted(golden.values.size(), "value") + " would change\n";
   const size_t shown = std::min(limit, differences.size());
@@ -134,6 +140,7 @@ Reviewed review_one(const Change& change) {
     if (!reason) return Reviewed::kQuit;
     if (reason->empty()) continue;
     const gate::GoldenLock lock({change.path});
+    gate::check_unchanged(change.path, change.golden_state);
     gate::check_unchanged(gate::pending_path(change.path), change.state);
     accept_candidate(change.path, change.candidate, *reason);
     return Reviewed::kAccepted;

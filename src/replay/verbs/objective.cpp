@@ -114,6 +114,14 @@ std::set<int64_t> group_sizes(const RecordedRollout& rollout) {
   return out;
 }
 
+/// Whether Miles made so many samples of what the sizes announce: it leaves out those behind the
+/// last whole batch of a step, unless samples are parts of trajectories.
+bool is_trimmed(const RunOptions& options, int64_t samples) {
+  const int64_t made = rollout_samples(options), batch = step_samples(options);
+  return dialect(options) == engine::Dialect::kMiles && batch > 0 && samples > 0 &&
+         samples == made - made % batch;
+}
+
 /// What the sizes that were given say otherwise than the rollout; empty where they agree.
 std::string contradiction(const RunFlags& flags, const RunOptions& options,
                           const RecordedRollout& rollout) {
@@ -122,7 +130,8 @@ std::string contradiction(const RunFlags& flags, const RunOptions& options,
   const bool by_rows = dialect(options) == engine::Dialect::kSlime && rows == made;
   const int64_t there = by_rows ? rows : count_trajectories(rollout.samples);
   const bool whole = flags.gives("rollout-batch-size") && flags.gives("n-samples-per-prompt");
-  if (whole && !rollout.samples.empty() && there != made) {
+  const bool trimmed = there == rows && is_trimmed(options, rows);
+  if (whole && !rollout.samples.empty() && there != made && !trimmed) {
     return "--rollout-batch-size " + std::to_string(options.rollout_batch_size) +
            " of --n-samples-per-prompt " + std::to_string(options.n_samples_per_prompt) + " are " +
            counted(made, "sample") + ", " + of + std::to_string(there) +
