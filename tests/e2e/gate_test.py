@@ -552,6 +552,22 @@ class Gate(Case):
         os.close(ours)
         self.assertEqual((process.returncode, len(self.pending())), (130, 1))
 
+    def test_a_review_leaves_a_file_that_changed_meanwhile(self):
+        self.record()
+        self.numbers(NUMBERS.replace("0.75", "0.25"))
+        self.golden("check", "goldens", "--run-recorded", code=1)
+        ours, process = self.review()
+        while "[q]uit? " not in (shown := os.read(process.stdout.fileno(), 65536).decode()):
+            self.assertTrue(shown)
+        path = os.path.join(self.tree, "goldens/train.txt")
+        edited = self.file().replace("step 1 loss 0x1p-1", "step 1 loss 0x1p-2").replace("# 0.5", "# 0.25")
+        pathlib.Path(path).write_text(edited)
+        os.write(ours, b"a\nbecause\n")
+        said = process.communicate(timeout=60)[1]
+        os.close(ours)
+        self.assertEqual((process.returncode, self.file(), len(self.pending())), (3, edited, 1), said)
+        self.assertIn("goldens/train.txt", said)
+
     def review(self):
         ours, theirs = pty.openpty()
         process = subprocess.Popen([Case.program, "golden", "review", "goldens"], cwd=self.tree, text=True,
