@@ -69,6 +69,11 @@ class Golden(Case):
                     self.assertRegex(said, f"this verb is one process, and .* started it as {rank} 1 of {size} 2: "
                                            f"start it once, or unset {rank}")
                 self.golden("check", env={**os.environ, rank: "1"})  # no number of processes: no launch
+                # A command would be run by each of them, too.
+                said = self.run_program("golden", "record", self.folder / "command.txt", "--run", "true",
+                                        env={**os.environ, "CI": "", rank: "1", size: "2"})
+                self.assertEqual(said.returncode, 2, said.stderr)
+                self.assertIn("this verb is one process", said.stderr)
 
     def test_a_capture_and_one_that_was_cut_and_resumed(self):
         """The content root of the dump stands in the file, beside the values of the checkpoint's own."""

@@ -47,8 +47,8 @@ void reject_candidate(const std::string& path) {
 }
 
 int golden_accept(const GoldenArguments& arguments) {
-  const std::vector<std::string> files = pending_of(arguments.paths);
   check_may_write();
+  const std::vector<std::string> files = pending_of(arguments.paths);
   check_reason(arguments.reason);
   const gate::GoldenLock lock(files);
   std::vector<gate::Golden> candidates;  // all of them are read before the first is accepted

@@ -9,6 +9,7 @@
 #include "src/replay/gate/place.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/rerun/golden_run.h"
+#include "src/replay/run/launched_rank.h"
 #include "src/replay/run/machine.h"
 #include "src/replay/verbs/golden_parts.h"
 #include "src/replay/verbs/golden_report.h"
@@ -208,6 +209,7 @@ int golden_check(const GoldenArguments& arguments) {
     throw Error(ErrorCode::kUsage, "PATH is missing; see rlreplay golden check --help");
   }
   if (arguments.flags.print_config()) return print_config(arguments);
+  check_first_process(own_environment());
   if (arguments.self_test) return golden_self_test(arguments);
   ReportFiles reports(arguments);
   const gate::FoundFiles found = gate::find_golden_files(arguments.paths);

@@ -12,6 +12,7 @@
 #include "src/replay/gate/place.h"
 #include "src/replay/options/config_file.h"
 #include "src/replay/rerun/golden_run.h"
+#include "src/replay/run/launched_rank.h"
 #include "src/replay/run/machine.h"
 #include "src/replay/verbs/golden_parts.h"
 
@@ -162,6 +163,7 @@ int golden_record(const GoldenArguments& arguments) {
     return 0;
   }
   check_may_write();
+  check_first_process(own_environment());
   const std::string class_name = class_of(arguments, options);
   const std::string path = output_file(gate::path_of({named.test, class_name}));
   check_replaced(arguments, path);  // refused before the run, not after
