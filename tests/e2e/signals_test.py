@@ -3,7 +3,9 @@ usage: signals_test.py RLREPLAY
 """
 import json
 import os
+import pathlib
 import signal
+import subprocess
 import sys
 import time
 import unittest
@@ -115,6 +117,27 @@ class Signals(Program):
             _, said = process.communicate()
             self.assertEqual((process.returncode, self.names()), (INTERRUPTED, ["dump", "lines.jsonl"]),
                              said)
+
+    def test_a_reader_that_does_not_read_holds_up_no_end(self):
+        """Standard output is a full pipe: what is printed waits for ever, and the end does not."""
+        dump = self.here / "dump"
+        self.assertEqual(self.run_program(*DEMO, "--steps", 1, "-o", dump).returncode, 0)
+        ours, theirs = os.pipe()
+        os.set_blocking(theirs, False)
+        with self.assertRaises(BlockingIOError):
+            while True:
+                os.write(theirs, bytes(4096))
+        os.set_blocking(theirs, True)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            for verb in (["train", dump, "--json"], ["show", dump, "--samples"]):
+                process = subprocess.Popen([Case.program, *map(str, verb)], stdout=theirs,
+                                           stderr=subprocess.PIPE, text=True)
+                wait_for(lambda: "pipe_write" in pathlib.Path(f"/proc/{process.pid}/wchan").read_text())
+                process.send_signal(number)
+                said = process.communicate(timeout=60)[1]
+                self.assertIn(process.returncode, (INTERRUPTED, -number), said)
+        os.close(ours)
+        os.close(theirs)
 
     def test_a_golden_run(self):
         process = self.start("golden", "record", self.here / "golden.txt", "--model", "demo",

@@ -1,7 +1,10 @@
 #include "src/replay/verbs/end_on_signal.h"
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <future>
+#include <memory>
 #include <utility>
 
 #include <poll.h>
@@ -22,6 +25,23 @@ bool reason_comes(int done) {
   return ::poll(&file, 1, static_cast<int>(time_for_reason().count())) > 0;
 }
 
+/// Says an error and hands on what was printed, if who reads it does so soon: another thread may
+/// hold the stream, in a write to a full pipe.
+void report_to_who_reads(bool json, const Error& error) {
+  using namespace std::chrono_literals;
+  const auto said = std::make_shared<std::promise<void>>();
+  try {
+    start_thread([json, error, said] {
+      static_cast<void>(report_error("rlreplay", json, error));
+      std::fflush(stdout);  // of all files it would wait for a line of stdin that is being read
+      said->set_value();
+    }).detach();
+    said->get_future().wait_for(3s);
+  } catch (const Error&) {
+    // Without a thread nothing is said, rather than waited for.
+  }
+}
+
 }  // namespace
 
 EndOnSignal::EndOnSignal(bool json) : done_(::eventfd(0, EFD_CLOEXEC)) {
@@ -38,9 +58,9 @@ void EndOnSignal::wait(bool json) {
   if (!interrupt_.comes_before(done_) || reason_comes(done_.get())) return;
   mutex_.lock();  // for good: whoever would end an act waits for the program's end
   if (before_) interrupt_.let_next_end();  // an act may take long; undoing must come to its end
-  const int code = report_error("rlreplay", json, last_words());
-  std::fflush(stdout);  // of all files it would wait for a line of stdin that is being read
-  ::_exit(code);
+  const Error error = last_words();
+  report_to_who_reads(json, error);
+  ::_exit(exit_code(error.code()));
 }
 
 Error EndOnSignal::last_words() {
