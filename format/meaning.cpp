@@ -61,6 +61,7 @@ class GroupCheck {
   bool is_there(const std::string& group, std::string_view name) const {
     return unit_.find(group + "/" + std::string(name)) != nullptr;
   }
+  bool says_of_calls(const std::string& group) const;
   void expect_there(const std::string& group, std::string_view name) {
     if (is_there(group, name)) return;
     problems_.push_back(
@@ -317,6 +318,13 @@ void GroupCheck::check_values(const StoredDataset& dataset, const KnownDataset& 
   }
 }
 
+/// Whether there is a column of calls, each of which means nothing without them.
+bool GroupCheck::says_of_calls(const std::string& group) const {
+  return std::ranges::any_of(known_datasets(), [&](const KnownDataset& row) {
+    return row.kind == "rollout" && row.part_of == "calls" && is_there(group, row.name);
+  });
+}
+
 void GroupCheck::finish(const std::string& group, std::string_view kind) {
   if (slices_ != nullptr) check_slices(group);
   if (calls_ != nullptr) check_calls(group);
@@ -328,9 +336,9 @@ void GroupCheck::finish(const std::string& group, std::string_view kind) {
   }
   if (kind != "rollout" && kind != "train") return;
   for (const auto& names : kTogether) {
-    if (names.front() == "slice_offsets" && kind != "train") continue;
-    if (names.front() == "call_offsets" && kind != "rollout") continue;
-    if (std::ranges::none_of(names, [&](auto name) { return is_there(group, name); })) continue;
+    if (names.front() == (kind == "rollout" ? "slice_offsets" : "call_offsets")) continue;
+    const bool any = std::ranges::any_of(names, [&](auto name) { return is_there(group, name); });
+    if (!any && !(names.front() == "call_offsets" && says_of_calls(group))) continue;
     for (const std::string_view name : names) expect_there(group, name);
   }
 }

@@ -129,10 +129,13 @@ void take(GroupReader& reader, std::string_view name, std::optional<Versions>& t
 
 void take(GroupReader& reader, std::string_view, std::optional<Calls>& to, Extents extents,
           size_t) {
-  const StoredDataset* first = reader.find("call_first");
-  if (first == nullptr) return;
+  bool any = false;
+  const auto look = [&](std::string_view name, auto...) { any |= reader.find(name) != nullptr; };
+  for (const char* name : {"call_offsets", "call_first", "call_length"}) look(name);
+  Calls::for_each_column(look);
+  if (!any) return;
   Calls& calls = to.emplace();
-  calls.first = reader.read<uint32_t>(*first);
+  calls.first = reader.read<uint32_t>(reader.needed("call_first"));
   const size_t count = calls.size();
   calls.offsets = reader.offsets("call_offsets", extents.samples, count);
   reader.take("call_length", calls.length, count);

@@ -230,6 +230,9 @@ TEST_CASE("stored data that does not fit together is refused") {
   check([&](RolloutData&, auto& all) { erase(all, "3/offsets"); });
   check([&](RolloutData&, auto& all) { erase(all, "3/sample_id"); });
   check([&](RolloutData&, auto& all) { erase(all, "3/label_text_offsets"); });
+  check([&](RolloutData&, auto& all) {  // what is said of calls, without the calls
+    for (const char* name : {"3/call_offsets", "3/call_first", "3/call_length"}) erase(all, name);
+  });
   check([](RolloutData&, auto& all) {
     for (Dataset& d : all) d.attributes.erase("columns");
   });
