@@ -57,6 +57,9 @@ void read_slices(GroupReader& reader, TrainData& data) {
 
 /// Every rule of the fields beyond their lengths. Returns what is wrong, or null.
 const char* contradiction(const TrainData& data) {
+  std::vector<uint64_t> ids = data.sample_id;
+  std::ranges::sort(ids);
+  if (std::ranges::adjacent_find(ids) != ids.end()) return "a sample of the rank is there twice";
   for (size_t s = 0; data.prompt_length && s < data.size(); ++s) {
     if ((*data.prompt_length)[s] > data.length(s)) return "a prompt is longer than its sample";
   }

@@ -196,6 +196,7 @@ TEST_CASE("data that does not fit together is not written") {
   check_refused(train, [](TrainData& d) { d.advantages->presence.pop_back(); });
   check_refused(train, [](TrainData& d) { d.scalars->names.push_back("lr"); });
   check_refused(train, [](TrainData& d) { d.loss_mask->values[0] = 2; });
+  check_refused(train, [](TrainData& d) { d.sample_id[1] = d.sample_id[0]; });
 }
 
 TEST_CASE("stored data that does not fit together is refused") {
