@@ -2,12 +2,14 @@
 
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "format/foreign/numbers.h"
 #include "format/foreign/text.h"
+#include "format/foreign/tree_difference.h"
 
 namespace rlreplay::foreign {
 namespace {
@@ -26,8 +28,39 @@ std::optional<Names> numbers_in_reward(const Tree& tree, Value sample) {
   return out;
 }
 
-}  // namespace
+/// What a trainer can make a reward of: a number, or a dict that holds it under a name. Other kinds
+/// than these two, which a file may hold as well, are judged by others or by nobody.
+bool is_number(Value reward) { return number_of(reward).has_value(); }
+bool is_dict(Value reward) { return reward.kind == Kind::kDict; }
+bool is_neither(Value reward) { return reward.kind == Kind::kText || reward.kind == Kind::kList; }
 
+Value reward_of(const Tree& tree, Value sample) {
+  const Value* reward = tree.find(sample, "reward");
+  return reward == nullptr ? Value() : *reward;
+}
+
+/// Reports rewards of another kind than most of the file have: a key of all takes a number of each.
+void check_reward_kinds(const Tree& tree, const Sequence& samples, const ProblemSink& sink) {
+  size_t numbers = 0, dicts = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const Value reward = reward_of(tree, samples[i]);
+    numbers += is_number(reward) ? 1 : 0;
+    dicts += is_dict(reward) ? 1 : 0;
+  }
+  const bool of_dicts = dicts > numbers;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const Value reward = reward_of(tree, samples[i]);
+    if (!is_neither(reward) && !(of_dicts ? is_number(reward) : is_dict(reward))) continue;
+    sink({"not-numbers",
+          "reward is " + in_words(tree, reward) + ", expected a " +
+              (of_dicts ? "record of numbers" : "number") +
+              (numbers + dicts > 1 ? ", as other rows of the file have" : ""),
+          "row " + std::to_string(i)});
+  }
+}
+
+/// Reports samples whose rewards are dicts and lack a number that other samples have there. A
+/// sample is named once, with the first that it lacks.
 void check_reward_dicts(const Tree& tree, const Sequence& samples, const ProblemSink& sink) {
   std::vector<std::pair<std::string_view, size_t>>
       first;  // keys, and the sample that has one first
@@ -49,6 +82,13 @@ void check_reward_dicts(const Tree& tree, const Sequence& samples, const Problem
               std::to_string(first[at].second) + " of the file has it",
           "row " + std::to_string(i)});
   }
+}
+
+}  // namespace
+
+void check_rewards(const Tree& tree, const Sequence& samples, const ProblemSink& sink) {
+  check_reward_kinds(tree, samples, sink);
+  check_reward_dicts(tree, samples, sink);
 }
 
 }  // namespace rlreplay::foreign

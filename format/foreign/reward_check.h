@@ -4,8 +4,8 @@
 
 namespace rlreplay::foreign {
 
-/// Reports samples of a rollout whose rewards are dicts and lack a number that other samples have
-/// there. A sample is named once, with the first that it lacks.
-void check_reward_dicts(const Tree& tree, const Sequence& samples, const ProblemSink& sink);
+/// Reports samples of a rollout whose reward is no number among numbers, or no dict among dicts,
+/// and dicts that lack a number which other samples have there.
+void check_rewards(const Tree& tree, const Sequence& samples, const ProblemSink& sink);
 
 }  // namespace rlreplay::foreign

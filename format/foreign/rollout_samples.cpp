@@ -44,7 +44,7 @@ class RolloutSamples : SampleValues {
       if (own) return std::ranges::count(kSampleKeys, key) > 0;
       return key != "index" && key != "tokens";
     });
-    check_reward_dicts(tree_, tree_.sequence(samples), sink_);
+    check_rewards(tree_, tree_.sequence(samples), sink_);
   }
 
  private:

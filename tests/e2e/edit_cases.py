@@ -537,7 +537,7 @@ EDITS = (
      every(("length-mismatch", "rollout_routed_experts has ", "train_data/0_1.pt"), *KEEPING)),
     ("raw rewards of one sample too many", LISTS, longer("train_data/0_1.pt", "raw_reward"),
      every(("raw_reward of the training data is not what the rollout says",
-            "0_1.pt: raw_reward: 17 entries, the rollout says 16"), DEEP, IMPORT, IMPORTED,
+            "0_1.pt: raw_reward: 17 numbers, the rollout says 16"), DEEP, IMPORT, IMPORTED,
            MISMATCH)),
     ("raw rewards of a rank, of fewer samples than its", DATA,
      put("train_data/0_1.pt", "rollout_data", "local_raw_reward", to=[0.0]),

@@ -1,8 +1,8 @@
 """Edits of what a file states twice, in itself or in another of its run: lines as those of EDITS."""
-from edit_cases import DEEP, DIFF, IMPORTED, KEEPING, REFUSING, every
+from edit_cases import DEEP, DIFF, IMPORT, IMPORTED, KEEPING, REFUSING, every
 from edits import (CONTEXT, DATA, FOUR, LATEST, LISTS, MILES, OLD_CONTEXT, PADDED, RELAX, STAGES, both,
-                   experts, gone, in_one_step, lacks, of_each, put, shards, term, train, trained_terms,
-                   without_schedule)
+                   experts, gone, in_one_step, lacks, of_each, put, rewards_of_parts, shards, term, train,
+                   trained_terms, without_rollouts, without_schedule)
 
 
 def shortened(files):
@@ -150,4 +150,27 @@ STATED = (
           (CONTEXT, (1,), 1, "advantages", 0), (CONTEXT, (0,), 0, "advantages", 0),
           (OLD_CONTEXT, (1,), 1, "log_probs", 0), (OLD_CONTEXT, (2,), 2, "log_probs", 0),
           (PADDED, (1,), 1, "advantages", 0), (STAGES, (1,), 1, "advantages", 0))),
+    *((f"a reward that is {name}, {run[0]}", run, put("rollout_data/0.pt", "samples", 3, "reward", to=to),
+       every((f"not-numbers: reward is {said}, expected a number, as other rows of the file have",
+              "rollout_data/0.pt: row 3"), *KEEPING, DIFF))
+      for run in (MILES, LATEST)
+      for name, to, said in (("an empty list", [], "0 numbers"), ("a list", [1, 2], "2 numbers"), ("a text", "x", "'x'"),
+                             ("a number's text", "1", "'1'"), ("a dict", {"a": 1.5}, "a record of 1 field"))),
+    *((f"a reward among dicts that is {said}", DATA,
+       rewards_of_parts(put("rollout_data/0.pt", "samples", 3, "reward", to=to)),
+       every((f"not-numbers: reward is {said}, expected a record of numbers, as other rows of the file have",
+              "rollout_data/0.pt: row 3"), *KEEPING, DIFF))
+      for to, said in (([], "0 numbers"), ("x", "'x'"), (7.5, "7.5"))),
+    *((f"raw rewards of no sample, {run[0]}, with {'-'.join(map(str, of)) or 'all'}", run, edit,
+       every(("raw_reward of the training data is not what the rollout says",
+              f"{file}: raw_reward: 0 numbers, the rollout says 16"), DEEP, IMPORT, IMPORTED))
+      for run, of, file, edit in (
+          (LATEST, (), "train_data/0.pt", lambda files: (
+              files["train_data/0.pt"].update(raw_reward=[]))),
+          (DATA, (0,), "train_data/0_0.pt", train("train_data/0_0.pt", "raw_reward", to=[])),
+          (MILES, (1,), "train_data/0_1.pt", train("train_data/0_1.pt", "raw_reward", to=[])))),
+    ("raw rewards of no sample without the rollout's", DATA,
+     without_rollouts(train("train_data/0_1.pt", "raw_reward", to=[])),
+     every(("replica-mismatch: raw_reward is of 0 samples in 0_1.pt, of 16 in 0_0.pt, of the same rollout",
+            "train_data/0_1.pt"), *KEEPING)),
 )

@@ -89,6 +89,12 @@ std::vector<double> numbers_of(const Tree& tree, const Value* value) {
   return out;
 }
 
+/// Whether training data says raw rewards, be they none.
+bool lists_rewards(const TrainShard& shard) {
+  const Value* rewards = shard.batch_value("raw_reward");
+  return rewards != nullptr && rewards->kind != Kind::kNone;
+}
+
 /// The first place at which a copy says more than rounding to bfloat16 or float16 can change.
 std::optional<size_t> beyond_rounding(const Numbers& copy, const Numbers& of) {
   for (size_t i = 0; i < copy.size(); ++i) {
@@ -172,8 +178,8 @@ std::vector<Problem> compare_raw_rewards(std::span<const TorchFile* const> files
     const TrainShard shard(*file);
     const std::vector<double> own = numbers_of(shard.tree(), shard.batch_value("raw_reward"));
     const bool of_its_samples = own.size() == shard.indices().size();
-    if (own.empty() || of_its_samples || !seen.insert(shard.indices()).second) continue;
-    if (said.empty()) {
+    if (!lists_rewards(shard) || of_its_samples || !seen.insert(shard.indices()).second) continue;
+    if (by.empty()) {
       said = own;
       by = shard.name();
     } else if (const auto found = other_reward(own, shard.name(), said, by)) {
@@ -257,11 +263,11 @@ std::vector<Problem> RolloutCopies::compare(int64_t rollout,
     const std::vector<double> raw = numbers_of(shard.tree(), shard.batch_value("raw_reward"));
     // Rewards of the samples that were trained on, or of this rank's.
     const bool of_others = raw.size() == shard.indices().size() || raw.size() == trained.size();
-    if (!raw.empty() && !rewards.empty() && raw.size() != rewards.size() && !of_others) {
+    if (lists_rewards(shard) && !rewards.empty() && raw.size() != rewards.size() && !of_others) {
       problems.push_back({"rollout-mismatch",
                           "raw_reward of the training data is not what the rollout says",
-                          shard.path() + ": raw_reward: " + std::to_string(raw.size()) +
-                              " entries, the rollout says " + std::to_string(rewards.size())});
+                          shard.path() + ": raw_reward: " + counted(raw.size(), "number") +
+                              ", the rollout says " + std::to_string(rewards.size())});
     }
     for (size_t i = 0; raw.size() == rewards.size() && i < raw.size(); ++i) {
       const auto& said = rewards[i];
