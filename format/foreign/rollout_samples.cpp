@@ -33,6 +33,10 @@ class RolloutSamples : SampleValues {
       const std::string where = "row " + std::to_string(i);
       rollout_sample(sample, where);
       const Value* index = present(sample, "index");
+      if (index != nullptr && index->kind == Kind::kInt && index->integer < 0) {
+        report("bad-index", "index is " + std::to_string(index->integer) + ", expected 0 or more",
+               where);
+      }
       if (index != nullptr && index->kind == Kind::kInt && !indices.insert(index->integer).second) {
         report("duplicate-index", "two samples have the index " + std::to_string(index->integer),
                where);

@@ -216,7 +216,7 @@ class Rollout(support.Case):
             made = self.run_program("import", paths[name], "-o", self.folder / f"ids {name} dump")
             self.assertEqual(made.returncode, 0, made.stderr)
         dump = {name: self.folder / f"ids {name} dump" for name in paths}
-        told = "sample ids of {} are not those of its files: indices are missing or occur twice"
+        told = "sample ids of {} are not those of its files: indices are missing, negative or occur twice"
         for a, b, sides in ((paths["twice"], dump["twice"], "AB"), (dump["none"], dump["twice"], "AB"),
                             (dump["sound"], paths["none"], "B"), (dump["twice"], paths["sound"], "A"),
                             (paths["sound"], dump["sound"], "")):

@@ -173,4 +173,6 @@ STATED = (
      without_rollouts(train("train_data/0_1.pt", "raw_reward", to=[])),
      every(("replica-mismatch: raw_reward is of 0 samples in 0_1.pt, of 16 in 0_0.pt, of the same rollout",
             "train_data/0_1.pt"), *KEEPING)),
+    ("a negative index", LATEST, put("rollout_data/0.pt", "samples", 3, "index", to=-5),
+     every(("bad-index: index is -5, expected 0 or more", "rollout_data/0.pt: row 3"), *KEEPING, DIFF)),
 )

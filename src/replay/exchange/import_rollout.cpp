@@ -97,8 +97,9 @@ class RolloutImporter {
       replaced = replaced || batch_.index[i] != static_cast<int64_t>(ids[i]);
     }
     if (!replaced) return;
-    report("sample-id-replaced",
-           "indices are missing or occur twice: the place in the file is the sample's id");
+    report(
+        "sample-id-replaced",
+        "indices are missing, negative or occur twice: the place in the file is the sample's id");
   }
 
   void add_scalars() {

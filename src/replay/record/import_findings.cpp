@@ -43,7 +43,7 @@ std::vector<Problem> read_findings(const format::DumpReader& dump, bool (*wanted
 bool is_contradiction(const Problem& finding) {
   constexpr auto kCodes = std::to_array<std::string_view>(
       {"replica-mismatch", "replica-missing", "name-mismatch", "schedule-mismatch",
-       "rollout-mismatch", "policy-loss-mismatch", "duplicate-index", "unknown-status",
+       "rollout-mismatch", "policy-loss-mismatch", "bad-index", "duplicate-index", "unknown-status",
        "length-mismatch", "bad-mask", "not-numbers"});
   return std::ranges::count(kCodes, finding.code) > 0;
 }
