@@ -175,4 +175,19 @@ STATED = (
             "train_data/0_1.pt"), *KEEPING)),
     ("a negative index", LATEST, put("rollout_data/0.pt", "samples", 3, "index", to=-5),
      every(("bad-index: index is -5, expected 0 or more", "rollout_data/0.pt: row 3"), *KEEPING, DIFF)),
+    *((f"no shard has {lost}", LATEST, both(*(lacks("train_data/0.pt", "dp_shards", i, lost) for i in (0, 1))),
+       every((f"schedule-mismatch: {lost} is missing, and {kept} is there, with the sizes of 2 batches: which "
+              "samples are of which step is not known", "train_data/0.pt"), *KEEPING, DIFF))
+      for lost, kept in (("num_microbatches", "micro_batch_indices"),
+                         ("micro_batch_indices", "num_microbatches"))),
+    ("a shard's places are None", LATEST, shards(1, "partition", to=None),
+     every(("schedule-mismatch: partition of dp_shards[1] is None, and dp_shards[0] has one",
+            "train_data/0.pt"), *KEEPING, DIFF)),
+    ("a shard's places are in a list", LATEST, shards(1, "partition", to=lambda places: [places]),
+     every(("schedule-mismatch: partition of dp_shards[1] holds something else than integers",
+            "train_data/0.pt"), *KEEPING, DIFF)),
+    *((f"a shard's rank is {to}", LATEST, shards(0, "rank", to=to),
+       every((f"schedule-mismatch: rank of dp_shards[0] is {said}, expected the number of a rank",
+              "train_data/0.pt"), *KEEPING, DIFF))
+      for to, said in ((2**70, "something else"), (0.5, "0.5"), (-1, "-1"))),
 )

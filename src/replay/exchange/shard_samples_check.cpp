@@ -8,6 +8,7 @@
 #include <string>
 
 #include "format/foreign/numbers.h"
+#include "format/foreign/tree_difference.h"
 #include "src/base/number_text.h"
 #include "src/base/same_value.h"
 
@@ -29,9 +30,11 @@ class ShardSamplesCheck {
     const bool has_shards =
         !shards_.empty() || tree.find(file_.root(), "format_version") != nullptr;
     if (samples != nullptr && samples->kind == Kind::kList && has_shards) {
+      check_ranks();
       check_writer();
       check_once("rank");
       check_once("data_parallel_rank");
+      check_partitions();
       check_lists();
       check_listed(*samples);
       check_places(*samples);
@@ -42,6 +45,19 @@ class ShardSamplesCheck {
  private:
   void report(const std::string& message) {
     problems_.push_back({"schedule-mismatch", message, file_.path()});
+  }
+
+  /// Reports shards whose rank is said and no number that a rank has.
+  void check_ranks() {
+    for (const char* key : {"rank", "data_parallel_rank"}) {
+      for (size_t i = 0; i < shards_.size(); ++i) {
+        const Value* rank = file_.tree().find(shards_[i].dict, key);
+        if (rank == nullptr || file_.tree().integer(shards_[i].dict, key).value_or(-1) >= 0)
+          continue;
+        report(std::string(key) + " of dp_shards[" + std::to_string(i) + "] is " +
+               in_words(file_.tree(), *rank) + ", expected the number of a rank");
+      }
+    }
   }
 
   /// The first shard is of the rank that writes the file.
@@ -64,6 +80,20 @@ class ShardSamplesCheck {
       if (fresh) continue;
       report(std::string(key) + " of dp_shards[" + std::to_string(i) + "] is " +
              std::to_string(*rank) + ", as that of dp_shards[" + std::to_string(at->second) + "]");
+    }
+  }
+
+  /// Reports a shard whose partition is None where another one lists its places.
+  void check_partitions() {
+    const auto lists = [&](const ScheduleShard& shard) {
+      return schedule_value(file_, shard.dict, "partition") != nullptr;
+    };
+    const auto has = std::ranges::find_if(shards_, lists);
+    for (size_t i = 0; has != shards_.end() && i < shards_.size(); ++i) {
+      const Value* own = file_.tree().find(shards_[i].dict, "partition");
+      if (own == nullptr || lists(shards_[i])) continue;  // it is missing: ScheduleCheck
+      report("partition of dp_shards[" + std::to_string(i) + "] is None, and dp_shards[" +
+             std::to_string(has - shards_.begin()) + "] has one");
     }
   }
 
