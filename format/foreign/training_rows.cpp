@@ -85,7 +85,7 @@ class TrainingRows : SampleValues {
       const Value* value = known.is_of_response() ? column(known.name) : nullptr;
       const bool is_mask = known.name == "loss_masks";
       if (value == nullptr || (!is_mask && !numbers(value, known.name, where))) continue;
-      if (!response) continue;
+      if (!is_row(*value, known.name, where) || !response) continue;
       const bool may_be_slice = known.holds == Holds::kAnySlice || (known.is_cut() && !whole);
       if (may_be_slice && length(*value).value_or(0) <= *response) continue;
       equal_length(value, response, known.name, where);
@@ -100,6 +100,18 @@ class TrainingRows : SampleValues {
       if (known.holds != Holds::kLogProbs) continue;
       log_probs(column(known.name), known.name, mask_of, where);
     }
+  }
+
+  /// Whether a column of a sample has one axis, as trainers take it: they would broadcast another.
+  bool is_row(Value value, std::string_view name, const std::string& where) {
+    if (value.kind != Kind::kTensor || tree_.tensor(value).shape.size() < 2) return true;
+    std::string shape;
+    for (const int64_t size : tree_.tensor(value).shape) {
+      shape += (shape.empty() ? "" : ", ") + std::to_string(size);
+    }
+    report("length-mismatch",
+           std::string(name) + " has the shape [" + shape + "], expected one axis", where);
+    return false;
   }
 
   /// Reports the raw rewards of samples that are no numbers: of Relax, whose rows have their own.

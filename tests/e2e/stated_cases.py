@@ -1,7 +1,7 @@
 """Edits of what a file states twice, in itself or in another of its run: lines as those of EDITS."""
 from edit_cases import DEEP, DIFF, IMPORT, IMPORTED, KEEPING, REFUSING, every
 from edits import (CONTEXT, DATA, FOUR, LATEST, LISTS, MILES, OLD_CONTEXT, PADDED, RELAX, STAGES, both,
-                   experts, gone, in_one_step, lacks, of_each, put, rewards_of_parts, shards, term, train,
+                   experts, fixtures, gone, in_one_step, lacks, of_each, put, rewards_of_parts, shards, term, train,
                    trained_terms, without_rollouts, without_schedule)
 
 
@@ -13,6 +13,10 @@ def shortened(files):
             values.pop()
     for key in ("ppo_kl", "pg_loss"):
         file[key].pop()
+
+
+def in_two_axes(tensor):
+    return fixtures.Tensor(tensor.storage, (1, *tensor.shape), (tensor.shape[0], *tensor.stride), tensor.offset)
 
 
 STATED = (
@@ -190,4 +194,8 @@ STATED = (
        every((f"schedule-mismatch: rank of dp_shards[0] is {said}, expected the number of a rank",
               "train_data/0.pt"), *KEEPING, DIFF))
       for to, said in ((2**70, "something else"), (0.5, "0.5"), (-1, "-1"))),
+    *((f"{column} of a sample in two axes", LISTS, train("train_data/0_1.pt", column, 2, to=in_two_axes),
+       every((f"length-mismatch: {column} has the shape [1, ", "], expected one axis",
+              "train_data/0_1.pt: row 2"), *KEEPING))
+      for column in ("advantages", "log_probs", "rollout_log_probs")),
 )
