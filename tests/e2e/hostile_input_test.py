@@ -13,7 +13,7 @@ import sys
 import unittest
 import zipfile
 
-from support import Case, root, save
+from support import Case, patched, root, save
 
 Case.program = os.path.abspath(sys.argv.pop(1))
 Case.rlbisect = os.path.abspath(sys.argv.pop(1))
@@ -135,6 +135,41 @@ class Bombs(Case):
         self.assertEqual(result.returncode, 0, result.stderr)
         sys.set_int_max_str_digits(0)
         self.assertIn(str(integer), result.stdout)
+
+
+class Events(Case):
+    def test_many_events_of_many_rows(self):
+        """Each run of a set is counted once, not once for each event that has the set."""
+        dump = patched(self.capture("dump", *DEMO)[0])
+        import numpy  # which dump_patch needs, too
+        count = 100_000
+        step = dump.units["train/0-0/rank0.h5"]
+
+        def last(name):
+            return step["0-0/events/" + name].values[-1]
+
+        def add(name, values):
+            array = step["0-0/events/" + name]
+            more = numpy.asarray(values, array.values.dtype)
+            step["0-0/events/" + name] = array.reshaped(numpy.concatenate([array.values, more]))
+        lines = "".join(f"z/-/o/t{i} f32 1\n" for i in range(count)).encode()
+        add("tensors", numpy.frombuffer(lines, "u1"))
+        for name, width in (("rank", 1), ("digest", 16), ("nonfinite", 4), ("value_start", 1), ("value_count", 1)):
+            add(name, numpy.zeros(count * width))
+        if "0-0/events/stats" in step:
+            add("stats", numpy.zeros(count * 4))
+        add("rows", numpy.full(count, count))
+        add("row_set", numpy.full(count, step["0-0/events/row_set_offsets"].values.size - 1))
+        add("row_set_offsets", [last("row_set_offsets") + count])
+        add("row_digest_offsets", numpy.full(count, last("row_digest_offsets")))
+        add("run_sample", numpy.zeros(count))
+        add("run_position", 2 * numpy.arange(count))
+        add("run_count", numpy.ones(count))
+        path = dump.write(self.folder / "many")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.assertEqual(self.run_program("verify", "--deep", path).returncode, 0)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.assertLess(used.ru_utime - before.ru_utime, 2 * SECONDS)
 
 
 class NoFile(Case):

@@ -124,6 +124,15 @@ def bits(step):
             if key.endswith(("_digest", "_bits", "_id"))}
 
 
+def patched(path):
+    """A dump in memory, to be changed and written. Skips the test where the packages for it lack."""
+    try:
+        from dump_patch import Patched
+    except ImportError as lacks:
+        raise unittest.SkipTest(str(lacks)) from lacks
+    return Patched(path)
+
+
 def root(program, path):
     result = subprocess.run([program, "verify", "--json", str(path)], capture_output=True,
                             text=True, check=True)

@@ -93,7 +93,7 @@ class Decoder {
                      " that ascend from 0 to " + std::to_string(total));
   }
 
-  void decode_rows(StepEvents& out) const {
+  void decode_rows(StepEvents& out) {
     constexpr uint64_t kMost = uint64_t{1} << 31;  // positions are 32 bits
     for (size_t set = 0; set + 1 < c_.row_set_offsets.size(); ++set) {
       engine::RowSet rows;
@@ -116,6 +116,7 @@ class Decoder {
         }
         rows.push_back(run);
       }
+      set_rows_.push_back(row_count(rows));
       out.row_sets.push_back(std::move(rows));
     }
   }
@@ -199,7 +200,7 @@ class Decoder {
                             (per_token ? "one of " + std::to_string(sets) : "-1, for no set"));
     }
     int64_t want = r.dims.empty() ? 1 : product(r, 0, r.dims.size() - 1);
-    if (per_token) want = row_count(events.row_sets[static_cast<size_t>(r.row_set)]);
+    if (per_token) want = set_rows_[static_cast<size_t>(r.row_set)];
     if (r.rows == want) return;
     refuse("rows", event_text(i, r) + " has " + counted(r.rows, "row") + ", expected " +
                        std::to_string(want));
@@ -240,6 +241,7 @@ class Decoder {
   const GroupReader& reader_;
   const EventColumns& c_;
   engine::Phase phase_;
+  std::vector<int64_t> set_rows_;  // of each set: counted once, not for each of its events
 };
 
 }  // namespace
