@@ -233,6 +233,7 @@ class Verify(Case):
         self.finds({"bad-finish"}, put("1/finish", 2), of=self.plain)
         self.finds({"meaning"}, put("1/finish", 7), CORRUPT, of=self.plain)
         self.finds({"bad-version"}, put("1/version_starts", 100), of=self.plain)
+        self.finds({"bad-version"}, put("1/versions", 999), of=self.plain)
 
     def test_masks_and_numbers(self):
         def put(unit, dataset, index, value):

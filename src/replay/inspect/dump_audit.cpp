@@ -13,6 +13,7 @@
 #include "src/base/error.h"
 #include "src/base/first_problems.h"
 #include "src/base/same_value.h"
+#include "src/base/words.h"
 #include "src/replay/exchange/export_torch.h"
 #include "src/replay/exchange/kept_file.h"
 #include "src/replay/inspect/rollout_check.h"
@@ -119,6 +120,7 @@ class Auditor {
       check_tokens(*data, s);
       check_finish(*data, s);
       check_versions(*data, s);
+      check_version_number(*data, s, id);
       const uint64_t prompt = data->prompt_length ? (*data->prompt_length)[s] : 0;
       check_mask(*data, data->loss_mask, s, prompt);
       check_floats(*data, "log_probs", data->log_probs, data->loss_mask, s, prompt);
@@ -192,6 +194,21 @@ class Auditor {
       return report("bad-version", data.sample_id[s],
                     "versions of sample " + std::to_string(data.sample_id[s]) +
                         " do not begin one after the other within it");
+    }
+  }
+
+  /// Reports, of a captured run, a version that is not the optimizer steps before its rollout.
+  void check_version_number(const RolloutData& data, size_t s, int64_t id) {
+    if (!config_ || !data.versions) return;
+    const RunOptions& options = config_->options;
+    const int64_t before = options.rollout_only ? 0 : id * steps_per_rollout(options);
+    const format::Versions& all = *data.versions;
+    for (uint64_t v = all.offsets[s]; v < all.offsets[s + 1]; ++v) {
+      if (all.versions[v] == before) continue;
+      return report("bad-version", data.sample_id[s],
+                    "sample " + std::to_string(data.sample_id[s]) + " has weights of version " +
+                        std::to_string(all.versions[v]) + ", and the run's options have " +
+                        counted(before, "optimizer step") + " taken before its rollout");
     }
   }
 
