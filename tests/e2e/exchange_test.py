@@ -395,6 +395,15 @@ class Export(support.Case):
                                             f"{words}\n")
             self.assertFalse((self.folder / "-").exists())
 
+    def test_a_dump_that_is_refused_leaves_no_file(self):
+        dump = support.patched(self.dump)
+        dump.meta["config"]["adam-beta2"] = "-1"
+        path = dump.write(self.folder / "bad options")
+        for to in ("slime", "jsonl", "safetensors"):
+            made, output = self.export(to, dump=path, code=3)
+            self.assertIn("adam-beta2", json.dumps(made["error"]))
+            self.assertFalse(output.exists(), to)
+
     def test_one_file_holds_the_rollout_of_the_selection(self):
         made, path = self.export("slime", "--groups", "3", output=".pt")
         self.assertEqual(made["files"], [str(path)])

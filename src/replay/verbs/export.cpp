@@ -21,10 +21,18 @@ struct ExportArguments {
   bool json = false;
 };
 
-void print(const ExportOptions& options, const Exported& made, bool json) {
-  const RecordedRun run(options.dump);
-  const std::string incomplete = incomplete_text(run);
-  if (!json) std::cerr << incomplete_line(run, options.dump);
+/// What is printed of a dump that is not whole.
+struct DumpNotes {
+  std::string incomplete, line;
+};
+
+DumpNotes notes_of(const std::string& dump) {
+  const RecordedRun run(dump);
+  return {incomplete_text(run), incomplete_line(run, dump)};
+}
+
+void print(const ExportOptions& options, const Exported& made, const DumpNotes& notes, bool json) {
+  if (!json) std::cerr << notes.line;
   if (!json || options.output == "-") {
     for (const std::string& what : made.left_out) {
       std::cerr << "rlreplay: not written: " << what << '\n';
@@ -41,7 +49,8 @@ void print(const ExportOptions& options, const Exported& made, bool json) {
                    .text("to", options.to)
                    .json("files", json_list(made.files))
                    .json("not_written", json_list(made.left_out))
-                   .json("incomplete", incomplete.empty() ? "null" : json_quoted(incomplete))
+                   .json("incomplete",
+                         notes.incomplete.empty() ? "null" : json_quoted(notes.incomplete))
                    .str()
             << '\n';
 }
@@ -90,7 +99,8 @@ void add_export(CLI::App& program, VerbRun& chosen) {
       if (!arguments->samples.empty()) wanted.selection.samples = set(arguments->samples);
       if (!arguments->groups.empty()) wanted.selection.groups = set(arguments->groups);
       check_imported(wanted.dump);
-      print(wanted, export_dump(wanted), arguments->json);
+      const DumpNotes notes = notes_of(wanted.dump);  // first: it may refuse the dump
+      print(wanted, export_dump(wanted), notes, arguments->json);
       return 0;
     };
   });
