@@ -5,8 +5,10 @@ usage: pack_test.py RLREPLAY
 import io
 import json
 import pathlib
+import resource
 import shutil
 import socket
+import subprocess
 import sys
 import unittest
 import zipfile
@@ -93,6 +95,20 @@ class Pack(support.Case):
                 written.writestr(name, read.read(name))
         self.assertEqual(self.lines("pack", "--open", other, "-o", again)[0], said)
         self.assertEqual(support.files(again), support.files(folder))
+
+    def test_an_error_names_the_dump(self):
+        """The folder in which it is packed is gone when the error is read."""
+        bad = support.patched(self.dump)
+        bad.meta["config"]["adam-beta2"] = "-1"
+        path, file = bad.write(self.place("bad")), self.place("pack.zip")
+        self.refused(3, f"rlreplay: {path}", path, "-o", file)
+        self.assertFalse(file.exists())
+        limit = 1 << 16  # no file of a dump may be larger
+        full = subprocess.run(
+            [self.program, "pack", self.dump, "-o", file], capture_output=True, text=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        self.assertEqual(full.returncode, 5, full.stderr)
+        self.assertIn(f"rlreplay: {self.dump}: packing it needs room in ", full.stderr)
 
     def test_what_is_no_whole_pack_is_refused(self):
         file, _, said = self.packed(self.dump, "--step", "0")

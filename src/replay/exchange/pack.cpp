@@ -167,11 +167,26 @@ std::string Pack::json() const {
       .str();
 }
 
-Pack pack(const PackOptions& options) {
-  format::check_outside_dumps(options.output);
-  check_unoccupied(options.output, options.replace);
-  const RecordedRun run(options.dump);
-  const TemporaryFolder room("rlreplay-pack");
+namespace {
+
+/// Runs `work`; an error of its that names something in `room`, which is gone when it is read,
+/// names the dump instead.
+template <class Work>
+[[nodiscard]] auto with_dump(const std::string& dump, const TemporaryFolder& room,
+                             const Work& work) {
+  try {
+    return work();
+  } catch (const Error& e) {
+    if (!e.where().starts_with(room.path())) throw;
+    if (e.code() != ErrorCode::kEnvironment) throw e.at(dump);
+    throw Error(e.code(),
+                "packing it needs room in " + fs::path(room.path()).parent_path().string() +
+                    " (TMPDIR says where): " + e.what(),
+                dump);
+  }
+}
+
+Pack pack_in(const TemporaryFolder& room, const PackOptions& options, const RecordedRun& run) {
   StripOptions cut;
   cut.dump = options.dump;
   cut.output = room.path() + "/cut";
@@ -191,12 +206,22 @@ Pack pack(const PackOptions& options) {
   out.without.insert(out.without.end(), left.also.begin(), left.also.end());
   out.root = left.root.hex();
   out.content = left.content.hex();
-  out.reproduce = reproduce_command(RecordedRun(cut.output), chosen);
+  out.reproduce = reproduce_command(RecordedRun(cut.output, options.dump), chosen);
   const std::string archive = room.path() + "/pack.zip";
   write_archive(out, cut.output, archive);
   (void)open_pack(archive, room.path() + "/opened", false);
   copy_whole(archive, options.output);
   return out;
+}
+
+}  // namespace
+
+Pack pack(const PackOptions& options) {
+  format::check_outside_dumps(options.output);
+  check_unoccupied(options.output, options.replace);
+  const RecordedRun run(options.dump);
+  const TemporaryFolder room("rlreplay-pack");
+  return with_dump(options.dump, room, [&] { return pack_in(room, options, run); });
 }
 
 Pack open_pack(const std::string& path, const std::string& output, bool replace) {
