@@ -229,6 +229,11 @@ class Records(Show):
         self.assertEqual(self.run_program("show", dump, "--json").stdout, before)
         self.assertEqual(self.run_program("show", dump).stdout, text)
 
+    def test_a_record_without_what_its_groups_say(self):
+        dump = support.patched(self.dump).write(self.folder / "lacking")
+        text = self.run_program("show", dump).stdout
+        self.assertIn("content  not in the records of its units: rlreplay verify computes it\n", text)
+
 
 class Notes(Show):
     def test_an_unfinished_dump_and_one_with_a_gap(self):

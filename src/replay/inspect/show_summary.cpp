@@ -4,6 +4,7 @@
 #include <ostream>
 #include <vector>
 
+#include "format/dump_content.h"
 #include "format/rollout_data.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
@@ -88,16 +89,23 @@ std::string first_of(const std::vector<std::string>& names, size_t width) {
   return out;
 }
 
-constexpr char kContentInParts[] = "of parts in several units: rlreplay verify computes it";
+/// Why a dump's content root is not among its lines.
+std::string unsaid_content(const DumpReader& dump) {
+  const auto groups = format::content_groups(dump);
+  const bool parts = std::ranges::any_of(
+      groups, [&](const auto& group) { return dump.find(group.first, group.second).size() != 1; });
+  return std::string(parts ? "of parts in several units" : "not in the records of its units") +
+         ": rlreplay verify computes it";
+}
 
 /// The first lines: which dump the numbers below are of, and how it was made.
 std::string head(const DumpReader& dump) {
   const uint64_t bytes = dump.units().index().stored_bytes();
   const auto content = recorded_content_root(dump);
   std::string out = "root     " + dump.root().hex() + "\ncontent  " +
-                    (content ? content->hex() : kContentInParts) + "\nstate    " + state(dump) +
-                    ", " + std::to_string(dump.units().size()) + " units, " + megabytes(bytes) +
-                    "\n";
+                    (content ? content->hex() : unsaid_content(dump)) + "\nstate    " +
+                    state(dump) + ", " + std::to_string(dump.units().size()) + " units, " +
+                    megabytes(bytes) + "\n";
   out += origin_text(dump);
   const std::string made = provenance_text(dump.unstable());
   return made.empty() ? out : out + "\n" + made;
