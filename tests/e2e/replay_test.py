@@ -188,6 +188,28 @@ class Held(Replay):
             self.assertIn("recorded numbers of step 1.0 that the replay does not give:\n  " + name,
                           text)
 
+    def test_prompts_of_every_recorded_column(self):
+        def first(values):
+            values[0] = 1  # of the first sample's prompt, of which a run records 0
+            return values
+        for name in ("loss_mask", "log_probs", "entropy", "advantages"):
+            bad = self.rewrite("bad", {STEP: {f"1-0/{name}": first}})
+            found, = self.closing("train", "--from", bad, code=1)["different_values"]
+            self.assertEqual((found["name"], found["token"], found["record"], found["replay"]),
+                             (name, 0, 1, 0))
+
+    def test_statistics_of_events(self):
+        dump, _ = self.capture("stats", *DEMO, "--record", "tensors+stats")
+
+        def changed(values):
+            values[20] += 1
+            return values
+        bad = rewritten.rewrite(dump, self.folder / "bad", {STEP: {"1-0/events/stats": changed}})
+        found, = self.closing("train", "--from", bad, code=1)["different_values"]
+        self.assertIn("statistics of forward/", found["name"])
+        self.assertEqual((found["record"] - found["replay"], found["different"]), (1, 1))
+        self.assertIs(self.closing("train", "--from", dump)["identical"], True)
+
     def test_what_was_compared_is_said(self):
         closing = self.closing("train", "--from", self.dump)
         self.assertIs(closing["identical"], True)

@@ -6,6 +6,7 @@
 #include "src/base/with_place.h"
 #include "src/replay/options/objective_config.h"
 #include "src/replay/record/recorded_step.h"
+#include "src/replay/rerun/beside_values.h"
 #include "src/replay/rerun/step_gap.h"
 #include "src/replay/rerun/watch.h"
 
@@ -74,7 +75,8 @@ class Replay {
         plan_(plan),
         trainer_(trainer),
         recorder_(recorder),
-        watch_(options, plan, trainer, pool) {}
+        watch_(options, plan, trainer, pool),
+        same_layout_(options.layout == record.config().options.layout) {}
 
   ReplayedStep run(const StepId& id, bool judged) {
     load_rollout(id);
@@ -104,6 +106,8 @@ class Replay {
     compare_with_record(recorded_step, samples, out.outcome);
     out.outcome.recorded_scalars = recorded_scalars(recorded_step);
     out.values = compare_values(recorded_step, out.outcome, samples, targets, taken_);
+    add_prompt_values(record_, id, recorded_step.samples, out.values);
+    if (same_layout_) add_statistics(recorded, events, out.values);
     out.judged = judged || out.outcome.result.replicas;
     out.outcome.identical = out.identical();
     if (recorder_ != nullptr && !out.outcome.result.replicas)
@@ -227,6 +231,7 @@ class Replay {
   Trainer& trainer_;
   Recorder* recorder_;
   Watch watch_;
+  bool same_layout_;  // as the record's
   std::optional<engine::StepEvents> recorded_before_, replayed_before_;
   std::optional<RecordedRollout> rollout_;
   std::vector<SampleTargets> targets_;

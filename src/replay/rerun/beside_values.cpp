@@ -1,0 +1,89 @@
+#include "src/replay/rerun/beside_values.h"
+
+#include <algorithm>
+#include <map>
+
+#include "format/held_bytes.h"
+#include "format/train_ranks.h"
+#include "src/base/same_value.h"
+#include "src/events/name.h"
+#include "src/replay/compare/event_difference.h"
+
+namespace rlreplay::replay {
+namespace {
+
+/// Takes what differs of one name.
+void take(StepValueDifference& found, const StepValueDifference& one) {
+  ++found.compared;
+  if (same_value(one.record, one.replay) || found.different++ > 0) return;
+  const int64_t compared = found.compared;
+  found = one;
+  found.compared = compared;
+  found.different = 1;
+}
+
+void finish(StepValues& to, StepValueDifference found) {
+  if (found.different > 0) to.different.push_back(std::move(found));
+}
+
+/// The numbers of a column at the tokens of prompts. `prompt`: tokens of it, of a row.
+template <class Data, class Values, class Prompt>
+void add_column(const Data& data, std::string_view name, const Values& column, const Prompt& prompt,
+                StepValues& to) {
+  StepValueDifference found;
+  for (size_t s = 0; s < data.size(); ++s) {
+    if (!column.has(s)) continue;
+    const uint64_t begin = data.offsets[s];
+    const uint64_t end = std::min(begin + prompt(s), data.offsets[s + 1]);
+    for (uint64_t t = begin; t < end; ++t) {
+      double record = 0;
+      if constexpr (requires { column.at(t); }) {
+        record = column.at(t);
+      } else {
+        record = static_cast<double>(column.values[t]);
+      }
+      take(found,
+           {std::string(name), data.sample_id[s], static_cast<int64_t>(t - begin), record, 0});
+    }
+  }
+  finish(to, std::move(found));
+}
+
+}  // namespace
+
+void add_prompt_values(const RecordedRun& run, const StepId& step, std::span<const Sample> samples,
+                       StepValues& to) {
+  std::map<uint64_t, uint64_t> prompts;  // their tokens, by sample
+  for (const Sample& s : samples) prompts[s.id] = static_cast<uint64_t>(s.prompt_length);
+  format::HeldBytes held;
+  for (const format::TrainRank& rank : format::read_train_ranks(run.dump(), step.group(), held)) {
+    const format::TrainData& data = rank.data;
+    const auto prompt = [&](size_t s) -> uint64_t {
+      const auto at = prompts.find(data.sample_id[s]);
+      return at == prompts.end() ? 0 : at->second;
+    };
+    if (data.loss_mask) add_column(data, "loss_mask", *data.loss_mask, prompt, to);
+    for (const format::TokenColumnField& field : format::kTokenColumnFields) {
+      const auto& column = data.*field.column;
+      if (column) add_column(data, field.name, *column, prompt, to);
+    }
+  }
+}
+
+void add_statistics(const engine::StepEvents& record, const engine::StepEvents& replay,
+                    StepValues& to) {
+  constexpr double engine::Stats::*kNumbers[] = {&engine::Stats::min, &engine::Stats::max,
+                                                 &engine::Stats::mean, &engine::Stats::rms};
+  for (const auto& [in_record, in_replay] : paired_events(record, replay)) {
+    if (in_record == nullptr || in_replay == nullptr) continue;
+    if (!in_record->stats || !in_replay->stats || !in_record->same_value(*in_replay)) continue;
+    const std::string name = "statistics of " + engine::to_string(in_record->event);
+    StepValueDifference found;
+    for (const auto number : kNumbers) {
+      take(found, {name, {}, {}, *in_record->stats.*number, *in_replay->stats.*number});
+    }
+    finish(to, std::move(found));
+  }
+}
+
+}  // namespace rlreplay::replay

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <span>
+
+#include "src/events/event_record.h"
+#include "src/replay/record/recorded_run.h"
+#include "src/replay/rerun/step_values.h"
+
+/// What a step records beside the numbers that its computation gives.
+namespace rlreplay::replay {
+
+/// Adds what the step's columns hold for the tokens of prompts, where a run records +0.
+void add_prompt_values(const RecordedRun& run, const StepId& step, std::span<const Sample> samples,
+                       StepValues& to);
+
+/// Adds the statistics of events that are other numbers where the digests are the same. `replay` is
+/// of the record's layout: another sums in another order.
+void add_statistics(const engine::StepEvents& record, const engine::StepEvents& replay,
+                    StepValues& to);
+
+}  // namespace rlreplay::replay
