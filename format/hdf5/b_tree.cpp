@@ -88,8 +88,10 @@ void TreeWalk::visit(uint64_t address, uint64_t records, size_t level) {
                        "a B-tree node beyond the file's end");
   const size_t count_size = width_of((node_size_ - kFrame) / size_);
   const size_t pointer = level == 0 ? 0 : pointers_[level - 1];
-  Cursor c = file_.block(address, kFrame + records * size_ + (records + 1) * pointer,
-                         level == 0 ? "BTLF" : "BTIN");
+  const uint64_t used = kFrame + records * size_ + (records + 1) * pointer;
+  Cursor c = file_.block(address, used, level == 0 ? "BTLF" : "BTIN");
+  file_.expect_at_most(used, node_size_, "a B-tree node with more records than it has room for");
+  file_.take(address + used, node_size_ - used);  // nothing else lies there
   c.expect(1, 0, kOtherTree);
   c.expect(1, type_, kOtherTree);
   Cursor own(c.bytes(records * size_), file_);

@@ -11,9 +11,33 @@ namespace rlreplay::format::h5 {
 namespace {
 
 constexpr char kOtherHeap[] = "a heap of another kind";
+constexpr char kOtherCount[] = "a heap's room in another number of sections";
 
 uint64_t log2_of(uint64_t power) { return static_cast<uint64_t>(std::bit_width(power)) - 1; }
 size_t bytes_for(uint64_t bits) { return static_cast<size_t>(bits + 7) / 8; }
+
+/// Counts sections that lie there by their length: how many of one, the length, and of each where
+/// it begins and its kind; those but the first kind say which rows of a block they are.
+/// `stored`, `longest`: of their header, how many there are and how long one is at most.
+uint64_t count_sections(const File& file, Cursor& from, uint64_t stored, uint64_t longest,
+                        size_t offset_size) {
+  constexpr uint64_t kKinds = 4;
+  const size_t count_size = bytes_for(static_cast<uint64_t>(std::bit_width(stored))),
+               length_size = bytes_for(static_cast<uint64_t>(std::bit_width(longest)));
+  uint64_t found = 0;
+  while (from.left() > 0) {
+    const uint64_t alike = from.number(count_size);
+    file.expect(alike > 0, kOtherCount);
+    file.expect_at_most(from.number(length_size), longest, "a heap's section is too long");
+    for (uint64_t i = 0; i < alike; ++i, ++found) {
+      from.skip(offset_size);
+      const uint64_t kind = from.byte();
+      file.expect_at_most(kind, kKinds - 1, "a heap's section of another kind");
+      if (kind != 0) from.skip(offset_size + 3 * 2);
+    }
+  }
+  return found;
+}
 
 }  // namespace
 
@@ -76,13 +100,19 @@ void FractalHeap::read_free_space(uint64_t address) {
   c.expect(1, 0, kOtherHeap);  // of a heap
   const uint64_t room = c.number(8), count = c.number(8), stored = c.number(8), made = c.number(8);
   file_.expect_at_most(room, said_.free, "a heap with more room than it counts");
-  file_.expect_equal(stored + made, count, "a heap's room in another number of sections");
+  file_.expect_equal(stored + made, count, kOtherCount);
   c.expect(2, kClasses, kOtherHeap);
   c.skip(2 * 2);  // when it shrinks and grows
   c.expect(2, bits_, kOtherHeap);
-  c.skip(8);
-  const uint64_t sections = c.address(), size = c.number(8);
-  if (sections != kNowhere) file_.block(sections, size, "FSSE");
+  const uint64_t longest = c.number(8), at = c.address(), used = c.number(8), size = c.number(8);
+  if (at == kNowhere) return file_.expect_equal(0, stored, kOtherCount);
+  file_.expect_at_most(used, size, "a heap's sections take more than their block");
+  Cursor sections = file_.block(at, used, "FSSE");
+  file_.take(at + used, size - used);
+  sections.expect(1, 0, "a heap's sections of another version");
+  sections.expect(8, address, "a heap's sections name another header");
+  const uint64_t found = count_sections(file_, sections, stored, longest, offset_size_);
+  file_.expect_equal(found, stored, kOtherCount);
 }
 
 /// Rows of an indirect block for `size` bytes of the heap's space.
