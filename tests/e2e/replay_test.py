@@ -198,6 +198,24 @@ class Held(Replay):
             self.assertEqual((found["name"], found["token"], found["record"], found["replay"]),
                              (name, 0, 1, 0))
 
+    def test_numbers_of_a_rollout(self):
+        def put(index, value):
+            def change(values):
+                values[index] = value
+                return values
+            return change
+        for name, index, value, token in (("finish", 0, 3, None), ("log_probs", 0, -0.5, 0),
+                                          ("loss_mask", 0, 1, 0)):
+            bad = self.rewrite("bad", {ROLLOUT: {f"0/{name}": put(index, value)}})
+            lines = self.lines("rollout", bad, code=1)
+            self.assertEqual([line["identical"] for line in lines], [False, True, True])
+            found, = lines[0]["different_values"]
+            self.assertEqual((found["name"], found["token"], found["record"], found["different"]),
+                             (name, token, value, 1))
+            text = self.run_program("rollout", bad).stdout
+            self.assertIn("recorded numbers of rollout 0 that the replay does not give:\n  " + name,
+                          text)
+
     def test_statistics_of_events(self):
         dump, _ = self.capture("stats", *DEMO, "--record", "tensors+stats")
 

@@ -70,6 +70,28 @@ void add_prompt_values(const RecordedRun& run, const StepId& step, std::span<con
   }
 }
 
+void add_prompt_values(const format::RolloutData& data, StepValues& to) {
+  if (!data.prompt_length) return;
+  const auto prompt = [&](size_t s) -> uint64_t { return (*data.prompt_length)[s]; };
+  if (data.loss_mask) add_column(data, "loss_mask", *data.loss_mask, prompt, to);
+  if (data.log_probs) add_column(data, "log_probs", *data.log_probs, prompt, to);
+}
+
+void add_finishes(const format::RolloutData& data, const std::vector<bool>& stopped,
+                  StepValues& to) {
+  if (!data.finish) return;
+  StepValueDifference found;
+  for (size_t s = 0; s < std::min(data.size(), stopped.size()); ++s) {
+    const auto replay = stopped[s] ? format::Finish::kStop : format::Finish::kLength;
+    take(found, {"finish",
+                 data.sample_id[s],
+                 {},
+                 static_cast<double>((*data.finish)[s]),
+                 static_cast<double>(replay)});
+  }
+  finish(to, std::move(found));
+}
+
 void add_statistics(const engine::StepEvents& record, const engine::StepEvents& replay,
                     StepValues& to) {
   constexpr double engine::Stats::*kNumbers[] = {&engine::Stats::min, &engine::Stats::max,

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
+#include "format/rollout_data.h"
 #include "src/events/event_record.h"
 #include "src/replay/record/recorded_run.h"
 #include "src/replay/rerun/step_values.h"
@@ -12,6 +14,13 @@ namespace rlreplay::replay {
 /// Adds what the step's columns hold for the tokens of prompts, where a run records +0.
 void add_prompt_values(const RecordedRun& run, const StepId& step, std::span<const Sample> samples,
                        StepValues& to);
+
+/// The same of what a rollout recorded.
+void add_prompt_values(const format::RolloutData& data, StepValues& to);
+
+/// Adds how samples ended, by the codes of `finish`: the replay of each with a stop id or not.
+void add_finishes(const format::RolloutData& data, const std::vector<bool>& stopped,
+                  StepValues& to);
 
 /// Adds the statistics of events that are other numbers where the digests are the same. `replay` is
 /// of the record's layout: another sums in another order.

@@ -99,8 +99,9 @@ struct ReplayedRollout {
   int64_t different_tokens = 0;                // positions of responses, missing ones too
   std::optional<LogProbDifference> log_probs;  // where all tokens agree
   StepDifference difference;
+  StepValues values;  // beside these: at prompts, how samples ended, statistics
   [[nodiscard]] bool identical() const {
-    return different_tokens == 0 && difference.identical() &&
+    return different_tokens == 0 && difference.identical() && values.identical() &&
            (!log_probs || (log_probs->different == 0 && log_probs->nonfinite == 0));
   }
 };

@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <optional>
 
+#include "format/rollout_data.h"
 #include "kernels/order.h"
 #include "src/base/error.h"
 #include "src/base/progress.h"
 #include "src/base/with_place.h"
 #include "src/replay/capture/state_data.h"
 #include "src/replay/record/recorded_step.h"
+#include "src/replay/rerun/beside_values.h"
 #include "src/replay/rerun/replay.h"
 #include "src/replay/rerun/watch.h"
 
@@ -42,8 +44,9 @@ std::optional<LogProbDifference> compare(std::span<const Sample> recorded,
   return compare_log_probs(recorded, b, a);
 }
 
+/// `same_layout`: the replay has the record's.
 ReplayedRollout replay_rollout(const RecordedRun& record, int64_t id, Trainer& trainer,
-                               Watch& watch) {
+                               Watch& watch, bool same_layout) {
   const std::vector<Sample> recorded = replayable_samples(record, id);
   Progress progress("rollout " + std::to_string(id), "samples",
                     static_cast<int64_t>(recorded.size()));
@@ -60,7 +63,16 @@ ReplayedRollout replay_rollout(const RecordedRun& record, int64_t id, Trainer& t
   if (out.different_tokens == 0) out.log_probs = compare(recorded, replayed);
   const engine::StepEvents before = record.rollout_events(id);
   check_computable(before, record.path());
-  out.difference = compare_steps(before, watch.finish(id, 0));
+  const engine::StepEvents events = watch.finish(id, 0);
+  out.difference = compare_steps(before, events);
+  if (same_layout) add_statistics(before, events, out.values);
+  const auto data = format::find_rollout_data(record.dump(), id);
+  if (!data) return out;
+  add_prompt_values(*data, out.values);
+  if (out.different_tokens > 0) return out;
+  std::vector<bool> stopped;
+  for (const Sample& s : replayed) stopped.push_back(trainer.has_stopped(s));
+  add_finishes(*data, stopped, out.values);
   return out;
 }
 
@@ -86,6 +98,7 @@ bool replay_rollouts(const RecordedRun& record, const RunOptions& options, const
   }
   check_injection(plan, record);
   Watch watch(options, plan, trainer, pool);
+  const bool same_layout = options.layout == record.config().options.layout;
   bool identical = true;
   std::optional<int64_t> before;
   for (const int64_t id : record.rollouts()) {
@@ -97,7 +110,7 @@ bool replay_rollouts(const RecordedRun& record, const RunOptions& options, const
                       "; capture with --weights first or all",
                   record.path());
     }
-    const ReplayedRollout rollout = replay_rollout(record, id, trainer, watch);
+    const ReplayedRollout rollout = replay_rollout(record, id, trainer, watch, same_layout);
     report(rollout);
     identical = identical && rollout.identical();
     if (!identical && plan.stop_at_first) return false;

@@ -34,6 +34,7 @@ std::string line_json(const ReplayedRollout& rollout) {
   out.integer("samples", rollout.samples).boolean("identical", rollout.identical());
   out.integer("different_tokens", rollout.different_tokens);
   rollout.log_probs ? out.json("log_probs", to_json(*rollout.log_probs)) : out.null("log_probs");
+  out.json("different_values", values_json(rollout.values));
   out.json("origin", origin_json(rollout.difference.origin));
   return out.str();
 }
@@ -52,6 +53,10 @@ void print(const RolloutArguments& arguments, const ReplayedRollout& rollout) {
               << rollout.log_probs->max;
   }
   std::cout << std::endl;
+  if (!rollout.values.identical()) {
+    std::cout << "recorded numbers of rollout " << rollout.id << " that the replay does not give:\n"
+              << values_text(rollout.values, arguments.all ? SIZE_MAX : 8);
+  }
   if (rollout.difference.identical()) return;
   ReportOptions report;
   if (arguments.all) report.length = ReportLength::kAll;
