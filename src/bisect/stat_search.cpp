@@ -59,6 +59,7 @@ class StatSearch {
       if (run_ends()) search();
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kLimit) throw;
+      finding_.cut = true;
       conclude(error.what());
     }
     return finding_;

@@ -96,10 +96,13 @@ class EveryKind(Case):
 
     def test_a_search_cut_short_has_not_ended(self):
         path, commits = self.repository(*["exit 0"] * 6, *["exit 1"] * 6)
-        for words in (["changes"], []):
-            result = self.bisect(*words, f"{commits[0]}..main", "--repo", path, "--run", "./run.sh", "--max-runs", "5")
-            self.assertGreaterEqual(result.returncode, 125)
-            self.assertIn("it has not ended", self.stored(path, "status", code=1))
+        for words in (["changes"], [], ["--stat", "0.95"]):
+            result = self.bisect(*words, f"{commits[0]}..main", "--repo", path, "--run", "./run.sh", "--max-runs", "5",
+                                 "--fresh")
+            self.assertGreaterEqual(result.returncode, 125, words)
+            status = self.stored(path, "status", code=1)
+            self.assertIn("it has not ended: rlbisect resume goes on", status, words)
+            self.assertTrue(all(word in status.splitlines()[0] for word in words), status)
 
     def test_another_environment_is_told(self):
         path, commits = self.repository("exit 0", "exit 0", "exit 1", "exit 1")
