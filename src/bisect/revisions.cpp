@@ -209,6 +209,7 @@ bool search_inside(Ground& ground, const Listener& listener, Finding& finding) {
       continue;
     }
     finding.inside.push_back(search_submodule(ground, *pin, clone, finding.suspects[0], listener));
+    finding.cut = finding.cut || finding.inside.back().cut;
   }
   return !finding.inside.empty();
 }

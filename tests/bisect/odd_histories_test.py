@@ -97,6 +97,21 @@ class Submodules(Case):
         self.assertEqual(found["runs"], int(count.read_text()))
         self.assertEqual(sum(found["purposes"].values()), found["runs"])
 
+    def test_a_search_cut_inside_of_a_dependency_has_not_ended(self):
+        self.clone()
+        words = [self.commits[0], "main", "--dependency", f"lib={self.library}"]
+        outer = self.search(self.path, *words[:2], run=self.run)[1]["runs"]
+        self.bisect("gc", "--repo", self.path)
+        result, found = self.search(self.path, *words, "--max-runs", str(outer + 1), run=self.run)
+        self.assertEqual((result.returncode, found["culprit"]), (0, self.commits[4]), result.stderr)
+        self.assertIn("--max-runs", found["dependency"]["reason"])
+        status = self.bisect("status", "--repo", self.path)
+        self.assertEqual(status.returncode, 1, status.stdout)
+        self.assertIn(f"\nculprit {self.commits[4]}\n", status.stdout)
+        self.assertIn("it has not ended: rlbisect resume goes on", status.stdout)
+        self.search(self.path, *words, run=self.run)
+        self.assertEqual(self.bisect("status", "--repo", self.path).returncode, 0)
+
 
 class Pins(Case):
     def test_a_line_of_requirements_is_named(self):
