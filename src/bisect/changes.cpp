@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "src/base/error.h"
 #include "src/bisect/search.h"
 #include "src/replay/measure/separation.h"
 
@@ -30,9 +31,18 @@ class ChangesSearch {
   }
 
   Changes find() {
-    if (!run_ends()) return out_;
-    search(0, history_.size() - 1);
-    if (!out_.refused.empty()) out_.found.clear();
+    try {
+      if (!run_ends()) return out_;
+      search(0, history_.size() - 1);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kLimit) throw;
+      out_.cut = out_.refused.empty();
+      if (out_.cut) out_.refused = error.what();
+    }
+    if (!out_.refused.empty() && !out_.cut) out_.found.clear();
+    std::ranges::sort(out_.found, {}, [this](const Change& change) {
+      return std::ranges::find(history_, change.suspects.front().id, &Revision::id);
+    });
     out_.not_run = static_cast<size_t>(std::ranges::count(is_run_, false));
     return out_;
   }
@@ -204,9 +214,6 @@ class ChangesSearch {
     std::vector<Row> rows;
     add_row(a, b, rows);
     while (!rows.empty() && out_.refused.empty()) rows = search_round(rows);
-    std::ranges::sort(out_.found, {}, [this](const Change& change) {
-      return std::ranges::find(history_, change.suspects.front().id, &Revision::id);
-    });
   }
 
   void add_row(size_t a, size_t b, std::vector<Row>& rows) {

@@ -13,6 +13,7 @@ struct Change {
 /// What a row of revisions changed, as far as runs saw it.
 struct Changes {
   std::string refused = {};  // why nothing was looked for, or nothing of it stands
+  bool cut = false;          // whether that is --max-runs: `found` is what was found until then
   std::vector<Change> found = {};
   std::vector<Trial> trials = {};
   size_t revisions = 0, not_run = 0;
@@ -23,7 +24,8 @@ struct Changes {
 /// Finds every place at which the run changes: where two revisions differ, the middle between them
 /// is run, and so on; where they agree, nothing is taken to have changed between them. Both ends
 /// are run `plan.end_runs` times first; where runs of one differ, what tells the ends apart
-/// decides, and what noise may be is no change. Errors: those of the sampler, kLimit among them.
+/// decides, and what noise may be is no change. Errors: those of the sampler but kLimit, which is
+/// an answer.
 [[nodiscard]] Changes find_changes(const std::vector<Revision>& history, const SearchPlan& plan,
                                    Sampler& sampler, const CandidateOf& candidate_of,
                                    const Listener& listener);

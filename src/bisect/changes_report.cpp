@@ -33,16 +33,23 @@ std::string change_json(const Change& change) {
 }  // namespace
 
 std::string changes_text(const Changes& changes) {
-  if (!changes.refused.empty())
-    return "rlbisect: cannot judge\n\nreason     " + changes.refused + "\n";
-  std::string text = "rlbisect: " + counted(changes.found.size(), "change") + " in " +
-                     counted(changes.revisions, "revision") + "\n\n";
+  const std::string count = counted(changes.found.size(), "change") + " in " +
+                            counted(changes.revisions, "revision") + "\n";
+  std::string text = "rlbisect: " + count + "\n";
+  if (!changes.refused.empty()) {
+    text = "rlbisect: cannot judge\n\nreason     " + changes.refused + "\n";
+    if (!changes.cut) return text;
+    text += "so far     " + count + "\n";
+  }
   for (const Change& change : changes.found) text += change_text(change);
   if (!changes.found.empty()) text += "\n";
   if (!changes.noise.empty()) text += "noise      " + changes.noise + "\n";
   text += "runs       " + std::to_string(count_of(changes, Origin::kRun)) + ", " +
           std::to_string(count_of(changes, Origin::kStored)) + " stored\n";
   if (changes.not_run == 0) return text;
+  if (changes.cut) {
+    return text + "not run    " + std::to_string(changes.not_run) + ": rlbisect resume goes on\n";
+  }
   return text + "not run    " + std::to_string(changes.not_run) +
          ", which lie between revisions that agree: a change there and back again would not be "
          "seen\n";

@@ -51,7 +51,7 @@ struct Forecast {
 [[nodiscard]] Finding find_revision(const RevisionQuestion& question, const Interrupt& interrupt,
                                     const Listener& listener);
 
-/// Finds every revision along first parents at which the run changes. Errors: the same, and kLimit.
+/// Finds every revision along first parents at which the run changes. Errors: the same.
 [[nodiscard]] Changes find_changes(const RevisionQuestion& question, const Interrupt& interrupt,
                                    const Listener& listener);
 

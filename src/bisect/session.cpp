@@ -279,7 +279,7 @@ void Session::end(const Changes& changes) const {
                                                        : SearchResult::kFound;
   JsonLine line;
   line.text("result", to_string(result)).json("suspects", json_list(last));
-  line.boolean("cut", false).boolean("confirmed", false);
+  line.boolean("cut", changes.cut).boolean("confirmed", false);
   append(folder_ + kJournal, line.str() + "\n");
 }
 

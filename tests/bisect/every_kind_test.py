@@ -99,10 +99,33 @@ class EveryKind(Case):
         for words in (["changes"], [], ["--stat", "0.95"]):
             result = self.bisect(*words, f"{commits[0]}..main", "--repo", path, "--run", "./run.sh", "--max-runs", "5",
                                  "--fresh")
-            self.assertGreaterEqual(result.returncode, 125, words)
+            self.assertEqual(result.returncode, 125, words)
             status = self.stored(path, "status", code=1)
             self.assertIn("it has not ended: rlbisect resume goes on", status, words)
             self.assertTrue(all(word in status.splitlines()[0] for word in words), status)
+
+    def test_changes_cut_short_list_those_found_so_far(self):
+        path, commits = self.repository(*[WRITE % v for v in (1, 2, 2, 2, 2, 2, 2, 3, 3)])
+        result, found = self.changes(path, commits, "--repeat-ends", "1")
+        self.assertEqual([c["revision"] for c in found["changes"]], [commits[1], commits[7]], result.stderr)
+        words = ["changes", f"{commits[0]}..main", "--repo", path, "--run", "./run.sh", "--repeat-ends", "1"]
+        listed = []
+        for most in range(1, found["runs"]):
+            result = self.bisect(*words, "--max-runs", str(most), "--fresh", "--json")
+            cut = json.loads(result.stdout)
+            self.assertEqual((result.returncode, cut["runs"]), (125, most), result.stderr)
+            self.assertIn("--max-runs", cut["reason"])
+            self.assertEqual(cut["not_run"], 9 - most)
+            listed.append([c["revision"] for c in cut["changes"]])
+            status = self.stored(path, "status", code=1)
+            self.assertEqual(re.findall(r"^change (\w+)$", status, re.M), listed[-1])
+            self.assertIn("it has not ended: rlbisect resume goes on", status)
+        self.assertEqual(listed[0], [])
+        self.assertEqual(len(listed[-1]), 1)
+        text = self.bisect(*words, "--max-runs", str(most), "--fresh").stdout
+        self.assertIn(f"are spent\nso far     1 change in 8 revisions\n\n{listed[-1][0][:12]} ", text)
+        self.assertIn(": rlbisect resume goes on\n", text)
+        self.assertIn("2 changes in 8 revisions", self.bisect(*words).stdout)
 
     def test_another_environment_is_told(self):
         path, commits = self.repository("exit 0", "exit 0", "exit 1", "exit 1")
