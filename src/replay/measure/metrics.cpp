@@ -135,13 +135,18 @@ std::string quote_inexact(const std::string& text) {
   return out;
 }
 
+/// A text as it stands; in quotes what would else be taken for no text, or for one in quotes.
+std::string text_of(const std::string& text) {
+  return text.empty() || text.starts_with('"') ? json_quoted(text) : text;
+}
+
 MetricValue read_value(const JsonValue& value) {
   if (value.is_number()) return {value.number()};
   if (!value.is_string()) {
     throw value.error("a metric is a number or a text, or a list of one a step");
   }
   if (const auto number = exact_number(value.string())) return {*number};
-  return {0, value.string().empty() ? "\"\"" : value.string()};
+  return {0, text_of(value.string())};
 }
 
 }  // namespace
