@@ -2,6 +2,7 @@
 import json
 import os
 import sys
+import time
 import unittest
 
 from support import SEED, Case
@@ -89,6 +90,18 @@ class Verdicts(Case):
         (cut / "metrics.jsonl").unlink()
         (cut / "dump").write_text("")
         self.assertIn("what the run left as dump is no folder", self.bisect("verdict", good, cut).stdout)
+
+    def test_many_names_take_no_more_than_their_number(self):
+        seconds = []
+        for count in (10_000, 80_000):
+            numbers = {f"m{i}": i for i in range(count)}
+            paths = self.files(json.dumps(numbers), json.dumps({**numbers, f"m{count - 1}": -7}))
+            begin = time.monotonic()
+            result = self.bisect("verdict", *paths)
+            seconds.append(time.monotonic() - begin)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn(f"m{count - 1}: -7 where", result.stdout)
+        self.assertLess(seconds[1], 30 * seconds[0] + 1)  # of the square of the number it would be 64 times
 
     def test_json(self):
         result = self.bisect("verdict", *self.files('{"a": 1}', '{"a": 1.5}'), "--json")

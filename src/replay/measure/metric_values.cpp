@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <set>
 
-#include "src/replay/measure/metrics.h"
+#include "src/replay/measure/metric_index.h"
 
 namespace rlreplay::measure {
 
@@ -46,8 +46,9 @@ size_t MetricValues::bytes() const {
 }
 
 void share_values(std::vector<Metric>& metrics, const std::vector<Metric>& others) {
+  const MetricIndex index(others);
   for (Metric& metric : metrics) {
-    const Metric* other = find_metric(others, metric.name);
+    const Metric* other = index.find(metric.name);
     if (other != nullptr) static_cast<void>(metric.values.share_with(other->values));
   }
 }

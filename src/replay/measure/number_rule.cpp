@@ -4,6 +4,7 @@
 
 #include "src/base/words.h"
 #include "src/replay/measure/judgement.h"
+#include "src/replay/measure/metric_index.h"
 
 namespace rlreplay::measure {
 namespace {
@@ -102,9 +103,10 @@ Judgement judge_metrics(const Criterion& criterion, const std::vector<Metric>& r
                         const std::vector<Metric>& metrics) {
   Difference difference;
   bool differs = false;
+  const MetricIndex index(metrics);
   for (const auto& good : reference) {
     if (!criterion.selects(good.name)) continue;
-    const Metric* bad = find_metric(metrics, good.name);
+    const Metric* bad = index.find(good.name);
     const std::string mismatch = mismatch_of(good, bad);
     if (!mismatch.empty()) return {Verdict::kSkip, mismatch};
     compare_metric(good, *bad, criterion.tolerance, difference, differs);

@@ -7,6 +7,7 @@
 
 #include "src/base/words.h"
 #include "src/replay/measure/log_probs.h"
+#include "src/replay/measure/metric_index.h"
 
 namespace rlreplay::measure {
 namespace {
@@ -23,9 +24,19 @@ double value_distance(const MetricValue& a, const MetricValue& b) {
                  : kInfinity;
 }
 
-double metric_distance(const std::string& name, const Measurement& a, const Measurement& b) {
-  if (name == kForwardLogpMaxDiff) return log_prob_distance(a, b);
-  const Metric *left = find_metric(a.metrics, name), *right = find_metric(b.metrics, name);
+/// A run whose metrics are asked for by name.
+struct NamedRun {
+  explicit NamedRun(const Measurement& measured) : run(&measured), metrics(measured.metrics) {}
+
+  const Measurement* run;
+  MetricIndex metrics;
+};
+
+using NamedRuns = std::vector<NamedRun>;
+
+double metric_distance(const std::string& name, const NamedRun& a, const NamedRun& b) {
+  if (name == kForwardLogpMaxDiff) return log_prob_distance(*a.run, *b.run);
+  const Metric *left = a.metrics.find(name), *right = b.metrics.find(name);
   if (left == nullptr || right == nullptr || left->values.size() != right->values.size() ||
       left->step_names != right->step_names) {
     return kInfinity;
@@ -37,8 +48,7 @@ double metric_distance(const std::string& name, const Measurement& a, const Meas
   return distance;
 }
 
-Spread spread_between(const std::string& name, const std::vector<Measurement>& good,
-                      const std::vector<Measurement>& bad) {
+Spread spread_between(const std::string& name, const NamedRuns& good, const NamedRuns& bad) {
   Spread spread{name, 0, kInfinity};
   for (const auto* runs : {&good, &bad}) {
     for (size_t i = 0; i < runs->size(); ++i) {
@@ -47,8 +57,8 @@ Spread spread_between(const std::string& name, const std::vector<Measurement>& g
       }
     }
   }
-  for (const Measurement& a : good) {
-    for (const Measurement& b : bad) spread.gap = std::min(spread.gap, metric_distance(name, a, b));
+  for (const NamedRun& a : good) {
+    for (const NamedRun& b : bad) spread.gap = std::min(spread.gap, metric_distance(name, a, b));
   }
   return spread;
 }
@@ -113,8 +123,9 @@ void separate_by_noise(const Criterion& criterion, Separation& out) {
 Separation separate(const Criterion& criterion, const std::vector<Measurement>& good,
                     const std::vector<Measurement>& bad) {
   Separation out;
+  const NamedRuns good_runs(good.begin(), good.end()), bad_runs(bad.begin(), bad.end());
   for (const std::string& name : candidates(criterion, good.front())) {
-    out.spreads.push_back(spread_between(name, good, bad));
+    out.spreads.push_back(spread_between(name, good_runs, bad_runs));
   }
   const auto repeats = [&](const Spread& s) { return s.floor <= criterion.tolerance; };
   const auto tells = names_where(
