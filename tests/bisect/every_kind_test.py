@@ -127,6 +127,21 @@ class EveryKind(Case):
         self.assertIn(": rlbisect resume goes on\n", text)
         self.assertIn("2 changes in 8 revisions", self.bisect(*words).stdout)
 
+    def test_changes_of_two_configurations_say_in_what_these_differ(self):
+        run = "n=$(grep -c 2 \"$RLBISECT_CONFIG\"); " + WRITE % "'$((n * %d))'"
+        path, commits = self.repository(*[run % factor for factor in (0, 0, 3, 3, 0)])
+        words = ["--differ", "tp=1..tp=2"]
+        result, found = self.changes(path, [commits[0]], *words)
+        self.assertEqual((result.returncode, found["changes"]), (1, []), result.stderr)
+        for first, last, change, reason in ((0, 3, 2, "loss: 3 where the reference has 0 (1 of 1 numbers differ); before: "
+                                                      "1 number agrees"),
+                                            (2, 4, 4, "1 number agrees; before: loss: 3 where the reference has 0 "
+                                                      "(1 of 1 numbers differ)")):
+            result = self.bisect("changes", f"{commits[first]}..{commits[last]}", "--repo", path, "--run", "./run.sh",
+                                 "--json", *words)
+            found, = json.loads(result.stdout)["changes"]
+            self.assertEqual((found["revision"], found["reason"]), (commits[change], reason))
+
     def test_another_environment_is_told(self):
         path, commits = self.repository("exit 0", "exit 0", "exit 1", "exit 1")
         self.environment["TRAINER_SEED"] = "1"

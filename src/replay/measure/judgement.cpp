@@ -207,6 +207,9 @@ bool ended_as_named(const Criterion& criterion, const Measurement& measurement) 
 
 Judgement judge_same_exit(const Measurement& first, const Measurement& second) {
   if (second.exit_code == first.exit_code) return {Verdict::kGood, exit_text(second.exit_code)};
+  if (!first.problem.empty() && !second.problem.empty()) {  // what a pair of runs told
+    return {Verdict::kBad, second.problem + "; before: " + first.problem};
+  }
   return {Verdict::kBad, exit_text(second.exit_code) + " where the first run had " +
                              std::to_string(first.exit_code)};
 }
