@@ -70,9 +70,10 @@ void add_run_options(CLI::App& app, SearchOptions& options) {
          "what stands before --run where it is to run on a cluster: srun -n1, or any program "
          "that runs its last words and waits")
       ->type_name("CMD");
-  app.add_option("--differ", options.differ,
-                 "two configurations, KEY=VALUE,... or files: what is found is the revision since "
-                 "which its runs with the two (RLBISECT_CONFIG) differ")
+  app.add_option(
+         "--differ", options.differ,
+         "two configurations, KEY=VALUE,... or files: what is found is the revision since "
+         "which its runs with the two (RLBISECT_CONFIG) differ; such a pair counts as one run")
       ->type_name("A..B");
   app.add_option("--repeat-ends", options.end_runs,
                  "how often each end is run before the search: runs of one revision that differ "
