@@ -55,6 +55,9 @@ NOT_SEEN = {
     **{(f"{schema}.schema.json", f"#/$defs/{path}"): "needs ranks whose copies differ: tests/e2e/layouts_test.py has it"
        for schema, path in (("shared", "step/properties/replicas"), *(("shared", f"replicas/properties/{name}") for name in (
                                 "event", "index", "place", "copies", "rank", "other", "value", "other_value", "outvoted")))},
+    **{("rollout.schema.json", f"#/$defs/rollout/properties/different_values/items/properties/{key}"):
+       "needs a rollout whose numbers were changed: tests/e2e/replay_test.py has it" for key in (
+           "name", "sample", "token", "record", "record_bits", "replay", "replay_bits", "compared", "different")},
     ("layouts.schema.json", "#/$defs/layouts/properties/replicas"): "needs a machine that computes a copy wrongly",
     ("layouts.schema.json", "#/$defs/layouts/properties/difference/properties/note"):
         "needs a record without values: tests/e2e/layouts_test.py has it",
