@@ -73,7 +73,11 @@ std::optional<std::vector<UnitRecord>> BackgroundWriter::drain() {
   std::unique_lock lock(mutex_);
   if (finished_) return std::nullopt;
   draining_ = true;
-  wait_until_stored(lock);
+  // An act may wait for ever, for who does not read: what lies behind it is not waited for then.
+  while (!changed_.wait_for(lock, kLongestAct, [&] { return error_ || jobs_.empty(); })) {
+    if (acting_) break;
+  }
+  rethrow();
   return writer_.units();
 }
 
@@ -134,7 +138,11 @@ void BackgroundWriter::work() {
       error = std::current_exception();
     }
     lock.lock();
-    if (!error) do_acts(lock, units.size());
+    if (!error) {
+      acting_ = true;
+      do_acts(lock, units.size());
+      acting_ = false;
+    }
     queued_ -= bytes;
     jobs_.erase(jobs_.begin(), jobs_.begin() + static_cast<ptrdiff_t>(units.size()));
     if (error) {

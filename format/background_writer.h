@@ -23,6 +23,8 @@ class BackgroundWriter {
  public:
   static constexpr std::chrono::seconds kLongestWait{1};
   static constexpr size_t kMostWaiting = 16;
+  /// After so long `drain` does not wait for an act any more.
+  static constexpr std::chrono::seconds kLongestAct{2};
   /// Bytes of units that are stored together, if more than one waits.
   static constexpr uint64_t kMostTogether = uint64_t{64} << 20;
 
@@ -39,9 +41,9 @@ class BackgroundWriter {
   /// appended after it.
   void append(std::string path, std::vector<Dataset> datasets);
 
-  /// Calls `act`, in the writer's thread, once everything handed over so far is acknowledged, at
-  /// once where it is; never where an error comes first. Acts come in their order, before `flush`,
-  /// `finish` and `drain` return; none may throw or call this object.
+  /// Calls `act` once everything handed over so far is acknowledged: in the writer's thread, or at
+  /// once, in the caller's, where it is already; never where an error comes first. Acts come in
+  /// their order, before `flush`, `finish` and `drain` return; none may throw or call this object.
   void when_stored(std::function<void()> act);
 
   /// Returns when everything handed over is acknowledged.
@@ -51,8 +53,8 @@ class BackgroundWriter {
   [[nodiscard]] DumpWriter finish();
 
   /// For another thread that ends the program next: takes nothing more, waits until everything
-  /// handed over is acknowledged, and says what is. The other calls do not return any more. Nothing
-  /// where `finish` has come first. Errors: as of `append`.
+  /// handed over is acknowledged, but not for an act that does not end, and says what is. The other
+  /// calls do not return any more. Nothing where `finish` has come first. Errors: as of `append`.
   [[nodiscard]] std::optional<std::vector<UnitRecord>> drain();
 
  private:
@@ -78,6 +80,7 @@ class BackgroundWriter {
   std::condition_variable changed_;
   std::deque<Job> jobs_;  // the first one is being written
   uint64_t queued_ = 0;
+  bool acting_ = false;  // the first ones are stored, and their acts go on
   bool stopping_ = false, draining_ = false, finished_ = false;
   std::exception_ptr error_;
   std::thread thread_;

@@ -136,6 +136,14 @@ class Signals(Program):
                 process.send_signal(number)
                 said = process.communicate(timeout=60)[1]
                 self.assertIn(process.returncode, (INTERRUPTED, -number), said)
+        process = subprocess.Popen([Case.program, *map(str, DEMO), "--steps", "1000", "-o", self.here / "more"],
+                                   stdout=theirs, stderr=subprocess.PIPE, text=True)
+        wait_for(lambda: any("pipe_write" in task.read_text()
+                             for task in pathlib.Path(f"/proc/{process.pid}/task").glob("*/wchan")))
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, INTERRUPTED, said)
+        self.assertIn("is stored", said)
         os.close(ours)
         os.close(theirs)
 

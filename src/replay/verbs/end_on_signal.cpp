@@ -32,6 +32,7 @@ void report_to_who_reads(bool json, const Error& error) {
   const auto said = std::make_shared<std::promise<void>>();
   try {
     start_thread([json, error, said] {
+      if (::isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);  // over a bar, or ^C
       static_cast<void>(report_error("rlreplay", json, error));
       std::fflush(stdout);  // of all files it would wait for a line of stdin that is being read
       said->set_value();
@@ -64,7 +65,6 @@ void EndOnSignal::wait(bool json) {
 }
 
 Error EndOnSignal::last_words() {
-  if (::isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);  // over a bar, or ^C
   if (before_) {
     const Error out = before_();
     static_cast<void>(undo_unfinished());  // `before_` says what is told
