@@ -141,7 +141,9 @@ class ChangesSearch {
     const Candidate candidate = candidate_of_(source);
     const bool there = n < sampler_.of(candidate).size();
     if (!there && listener_.begin) listener_.begin(revision, 1);
-    if (!there) static_cast<void>(sampler_.add(candidate, Build::kAny));
+    while (sampler_.of(candidate).size() <= n) {
+      static_cast<void>(sampler_.add(candidate, Build::kAny));
+    }
     is_run_[place] = true;
     const MeasuredRun& sample = sampler_.of(candidate)[n];
     if (!noted_.emplace(revision.id + " " + source.id, n).second) return sample.measurement;

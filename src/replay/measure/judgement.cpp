@@ -207,7 +207,8 @@ bool ended_as_named(const Criterion& criterion, const Measurement& measurement) 
 
 Judgement judge_same_exit(const Measurement& first, const Measurement& second) {
   if (second.exit_code == first.exit_code) return {Verdict::kGood, exit_text(second.exit_code)};
-  if (!first.problem.empty() && !second.problem.empty()) {  // what a pair of runs told
+  const bool ran = first.kind == RunKind::kRan && second.kind == RunKind::kRan;
+  if (ran && !first.problem.empty() && !second.problem.empty()) {  // what a pair of runs told
     return {Verdict::kBad, second.problem + "; before: " + first.problem};
   }
   return {Verdict::kBad, exit_text(second.exit_code) + " where the first run had " +

@@ -84,8 +84,8 @@ std::string mismatch_of(const Metric& good, const Metric* bad) {
   if (bad == nullptr) return good.name + " is missing, which the reference has";
   if (bad->per_step != good.per_step) {
     return good.name + (good.per_step
-                            ? " is one number where the reference has a list, one a step"
-                            : " is a list, one a step, where the reference has one number");
+                            ? " is one value where the reference has a list, one a step"
+                            : " is a list, one a step, where the reference has one value");
   }
   if (bad->values.size() != good.values.size()) {
     return good.name + " has " + std::to_string(bad->values.size()) +
