@@ -30,6 +30,12 @@ format::DumpWriter create(const format::DumpPlace& place, const std::string& met
   return format::DumpWriter::create(place.path(), meta, options);
 }
 
+/// Where it cannot be told, it counts as there.
+bool is_absent(const std::string& path) {
+  std::error_code unknown;
+  return std::filesystem::status(path, unknown).type() == std::filesystem::file_type::not_found;
+}
+
 std::string unit_of(const char* kind, const std::string& group, int rank) {
   return std::string(kind) + "/" + group + "/rank" + std::to_string(rank) + ".h5";
 }
@@ -93,8 +99,7 @@ Recorder::Recorder(format::DumpWriter writer, const std::string& path, const Run
 
 std::string Recorder::left() const {
   if (place_ && !place_->keeps()) return "; nothing is left of the dump that was begun: run again";
-  std::error_code absent;
-  if (!std::filesystem::exists(path_ + "/" + format::kJournalFolder, absent)) {
+  if (is_absent(path_ + "/" + format::kJournalFolder)) {
     return "; the dump is no longer there: where it was removed, run again; where it was moved, "
            "move it back, and rlreplay capture --resume -o " +
            shell_word(path_) + " goes on";
@@ -220,8 +225,7 @@ Hash Recorder::finish() {
   });
   if (place_) place_->settle();
   const std::string& name = place_ ? place_->name() : path_;
-  if (std::error_code absent;
-      !std::filesystem::exists(name + "/" + format::kManifestName, absent)) {
+  if (is_absent(name + "/" + format::kManifestName)) {
     throw Error(ErrorCode::kEnvironment,
                 "the dump was sealed with root " + root.hex() +
                     ", and is no longer there: it was moved or removed while it was written",

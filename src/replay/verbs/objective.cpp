@@ -141,7 +141,7 @@ std::string contradiction(const RunFlags& flags, const RunOptions& options,
   const std::set<int64_t> sizes = group_sizes(rollout);
   const int64_t wanted = options.n_samples_per_prompt;
   if (flags.gives("n-samples-per-prompt") && !sizes.empty() && !(whole && by_rows) &&
-      (!sizes.contains(wanted) || *sizes.rbegin() > wanted)) {
+      ((!sizes.contains(wanted) && !trimmed) || *sizes.rbegin() > wanted)) {
     return "--n-samples-per-prompt " + std::to_string(wanted) + ", " + of + "groups of " +
            (sizes.size() == 1 ? "" : std::to_string(*sizes.begin()) + " to ") +
            std::to_string(*sizes.rbegin());
