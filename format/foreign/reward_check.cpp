@@ -39,7 +39,9 @@ Value reward_of(const Tree& tree, Value sample) {
   return reward == nullptr ? Value() : *reward;
 }
 
-/// Reports rewards of another kind than most of the file have: a key of all takes a number of each.
+/// Reports rewards that are no numbers nor dicts, and the one that is of another kind than all the
+/// others of the file: a key of all takes a number of each. Several of either kind may be those of
+/// two data sets of an evaluation.
 void check_reward_kinds(const Tree& tree, const Sequence& samples, const ProblemSink& sink) {
   size_t numbers = 0, dicts = 0;
   for (size_t i = 0; i < samples.size(); ++i) {
@@ -47,10 +49,12 @@ void check_reward_kinds(const Tree& tree, const Sequence& samples, const Problem
     numbers += is_number(reward) ? 1 : 0;
     dicts += is_dict(reward) ? 1 : 0;
   }
-  const bool of_dicts = dicts > numbers;
+  const bool of_dicts = dicts > numbers,
+             one_is_other = numbers != dicts && std::min(numbers, dicts) == 1;
   for (size_t i = 0; i < samples.size(); ++i) {
     const Value reward = reward_of(tree, samples[i]);
-    if (!is_neither(reward) && !(of_dicts ? is_number(reward) : is_dict(reward))) continue;
+    const bool is_other = one_is_other && (of_dicts ? is_number(reward) : is_dict(reward));
+    if (!is_neither(reward) && !is_other) continue;
     sink({"not-numbers",
           "reward is " + in_words(tree, reward) + ", expected a " +
               (of_dicts ? "record of numbers" : "number") +

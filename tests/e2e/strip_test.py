@@ -11,8 +11,8 @@ import support
 
 try:
     from dump_patch import Patched
-except ImportError:
-    sys.exit(77)
+except ImportError:  # of h5py or numpy
+    Patched = None
 
 
 def sample(number):
@@ -110,6 +110,7 @@ class Strip(support.Case):
         self.assertEqual(self.run_program("strip", captured, "-o", whole, "--texts").returncode, 0)
         self.assertEqual(self.run_program("train", "--from", whole).returncode, 0)
 
+    @unittest.skipIf(Patched is None, "needs h5py and numpy")
     def test_events_in_units_of_their_own(self):
         """As those that lie with the samples: the events of other groups stay."""
         whole, _ = self.capture("together", "--model", "demo", "--rollout-batch-size", "1", "--n-samples-per-prompt",

@@ -52,7 +52,8 @@ class ScheduleCheck {
                             "num_rollouts"}) {
       const Value* value = schedule_value(file_, shard->dict, key);
       const auto held = value == nullptr ? std::nullopt : Numbers::of(file_.tree(), *value);
-      if (value == nullptr || (held && held->is_integer())) continue;
+      if (value == nullptr || value->kind == foreign::Kind::kRange) continue;
+      if (held && held->is_integer()) continue;
       report(std::string(key) + (shards_.size() > 1 ? " of " + shard_name(shard) : "") +
              " holds something else than integers");
     }

@@ -201,7 +201,10 @@ class Auditor {
   void check_version_number(const RolloutData& data, size_t s, int64_t id) {
     if (!config_ || !data.versions) return;
     const RunOptions& options = config_->options;
-    const int64_t before = options.rollout_only ? 0 : id * steps_per_rollout(options);
+    int64_t before = 0;
+    if (!options.rollout_only && __builtin_mul_overflow(id, steps_per_rollout(options), &before)) {
+      return;  // no run comes so far
+    }
     const format::Versions& all = *data.versions;
     for (uint64_t v = all.offsets[s]; v < all.offsets[s + 1]; ++v) {
       if (all.versions[v] == before) continue;

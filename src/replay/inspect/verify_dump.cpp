@@ -55,7 +55,7 @@ void add_fault(const UnreadRollouts::Fault& fault, const std::string& path, Veri
 /// What a damaged unit of an extension leaves open. An import's may say which ids are meant.
 std::string unread_extension(const RecordedRun& record) {
   return std::string("what units of extensions say") +
-         (record.is_imported() ? ", and training against its rollout" : "") +
+         (record.is_imported() ? ", training against its rollout, events and states" : "") +
          ": one of them is damaged";
 }
 

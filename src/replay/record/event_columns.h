@@ -42,7 +42,7 @@ struct EventColumns {
 /// `NAME DTYPE DIMS`, with its line's end: an event in `tensors`.
 [[nodiscard]] std::string tensor_line(const engine::EventRecord& record);
 
-/// One name for each array, for writer and reader. `use(name, array, columns of the last axis)`.
+/// One name for each array that every writer writes. `use(name, array, columns of the last axis)`.
 template <class C, class Use>
 void visit_arrays(C& c, Use use) {
   use("events/tensors", c.tensors, 1);
