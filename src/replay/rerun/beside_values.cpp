@@ -5,22 +5,11 @@
 
 #include "format/held_bytes.h"
 #include "format/train_ranks.h"
-#include "src/base/same_value.h"
 #include "src/events/name.h"
 #include "src/replay/compare/event_difference.h"
 
 namespace rlreplay::replay {
 namespace {
-
-/// Takes what differs of one name.
-void take(StepValueDifference& found, const StepValueDifference& one) {
-  ++found.compared;
-  if (same_value(one.record, one.replay) || found.different++ > 0) return;
-  const int64_t compared = found.compared;
-  found = one;
-  found.compared = compared;
-  found.different = 1;
-}
 
 void finish(StepValues& to, StepValueDifference found) {
   if (found.different > 0) to.different.push_back(std::move(found));
@@ -30,7 +19,7 @@ void finish(StepValues& to, StepValueDifference found) {
 template <class Data, class Values, class Prompt>
 void add_column(const Data& data, std::string_view name, const Values& column, const Prompt& prompt,
                 StepValues& to) {
-  StepValueDifference found;
+  StepValueDifference found{.name = std::string(name)};
   for (size_t s = 0; s < data.size(); ++s) {
     if (!column.has(s)) continue;
     const uint64_t begin = data.offsets[s];
@@ -42,8 +31,7 @@ void add_column(const Data& data, std::string_view name, const Values& column, c
       } else {
         record = static_cast<double>(column.values[t]);
       }
-      take(found,
-           {std::string(name), data.sample_id[s], static_cast<int64_t>(t - begin), record, 0});
+      found.take(record, 0, data.sample_id[s], static_cast<int64_t>(t - begin));
     }
   }
   finish(to, std::move(found));
@@ -80,14 +68,11 @@ void add_prompt_values(const format::RolloutData& data, StepValues& to) {
 void add_finishes(const format::RolloutData& data, const std::vector<bool>& stopped,
                   StepValues& to) {
   if (!data.finish) return;
-  StepValueDifference found;
+  StepValueDifference found{.name = "finish"};
   for (size_t s = 0; s < std::min(data.size(), stopped.size()); ++s) {
     const auto replay = stopped[s] ? format::Finish::kStop : format::Finish::kLength;
-    take(found, {"finish",
-                 data.sample_id[s],
-                 {},
-                 static_cast<double>((*data.finish)[s]),
-                 static_cast<double>(replay)});
+    found.take(static_cast<double>((*data.finish)[s]), static_cast<double>(replay),
+               data.sample_id[s], {});
   }
   finish(to, std::move(found));
 }
@@ -99,10 +84,9 @@ void add_statistics(const engine::StepEvents& record, const engine::StepEvents& 
   for (const auto& [in_record, in_replay] : paired_events(record, replay)) {
     if (in_record == nullptr || in_replay == nullptr) continue;
     if (!in_record->stats || !in_replay->stats || !in_record->same_value(*in_replay)) continue;
-    const std::string name = "statistics of " + engine::to_string(in_record->event);
-    StepValueDifference found;
+    StepValueDifference found{.name = "statistics of " + engine::to_string(in_record->event)};
     for (const auto number : kNumbers) {
-      take(found, {name, {}, {}, *in_record->stats.*number, *in_replay->stats.*number});
+      found.take(*in_record->stats.*number, *in_replay->stats.*number, {}, {});
     }
     finish(to, std::move(found));
   }

@@ -10,21 +10,27 @@
 #include "src/replay/capture/sample_data.h"
 
 namespace rlreplay::replay {
+
+void StepValueDifference::take(double in_record, double in_replay,
+                               std::optional<uint64_t> of_sample, std::optional<int64_t> of_token) {
+  ++compared;
+  if (same_value(in_record, in_replay) || different++ > 0) return;
+  sample = of_sample;
+  token = of_token;
+  record = in_record;
+  replay = in_replay;
+}
+
 namespace {
 
-/// Numbers of one name.
+/// Numbers of one name, all of which count as compared.
 class Values {
  public:
   explicit Values(std::string_view name) { out_.name = name; }
 
   void add(double record, double replay, std::optional<uint64_t> sample,
            std::optional<int64_t> token) {
-    ++out_.compared;
-    if (same_value(record, replay) || out_.different++ > 0) return;
-    out_.sample = sample;
-    out_.token = token;
-    out_.record = record;
-    out_.replay = replay;
+    out_.take(record, replay, sample, token);
   }
 
   void finish(StepValues& to) && {

@@ -18,11 +18,15 @@ namespace rlreplay::replay {
 
 /// A recorded column or scalar that a replay does not give.
 struct StepValueDifference {
-  std::string name;                // "grad_norm", "advantages"
-  std::optional<uint64_t> sample;  // of the first place that differs; none of a scalar
-  std::optional<int64_t> token;    // in the whole sample, prompt included; none of a reward
-  double record = 0, replay = 0;   // there
+  std::string name;                     // "grad_norm", "advantages"
+  std::optional<uint64_t> sample = {};  // of the first place that differs; none of a scalar
+  std::optional<int64_t> token = {};    // in the whole sample, prompt included; none of a reward
+  double record = 0, replay = 0;        // there
   int64_t compared = 0, different = 0;
+
+  /// Compares one more pair of numbers, by bits; the first that differ are kept.
+  void take(double in_record, double in_replay, std::optional<uint64_t> of_sample,
+            std::optional<int64_t> of_token);
 };
 
 /// The numbers that a step recorded beside its events, against those of its replay, by bits.
