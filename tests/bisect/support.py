@@ -44,10 +44,11 @@ class Case(unittest.TestCase):
         return path, make_repository(path, [{"run.sh": "#!/bin/sh\n" + text + "\n",
                                              "n.txt": str(i)} for i, text in enumerate(revisions)])
 
-    def bisect(self, *arguments, folder=None):
+    def bisect(self, *arguments, folder=None, **options):
         """What it prints with --json must be as docs/json/ says."""
         command = [self.program, *map(str, arguments)]
-        result = subprocess.run(command, capture_output=True, text=True, env=self.environment, cwd=folder)
+        result = subprocess.run(command, capture_output=True, text=True, env=self.environment, cwd=folder,
+                                **options)
         if "--json" in command:
             json_schema.check_output(command, result.stdout)
         return result

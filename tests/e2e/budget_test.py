@@ -79,7 +79,7 @@ class Bounded(Case):
     def run_bounded(self, *arguments):
         """Exit code, output, and the most memory that the program held."""
         with open(self.folder / "out", "w+", errors="replace") as out:
-            code, self.seconds, peak = measured([self.program, *arguments], out)
+            code, peak = measured([self.program, *arguments], out)
             out.seek(max(0, out.seek(0, os.SEEK_END) - 2000))
             return code, out.read(), peak
 
@@ -88,12 +88,12 @@ class Measure(Case):
     def test_what_the_test_has_held_is_not_the_programs(self):
         held = b"x" * MOST
         del held
-        code, _, peak = measured(["true"], subprocess.DEVNULL)
+        code, peak = measured(["true"], subprocess.DEVNULL)
         self.assertEqual(code, 0)
         self.assertLess(peak, MOST / 4)
 
     def test_what_a_program_holds_is(self):
-        code, _, peak = measured([sys.executable, "-c", f"b'x' * {MOST}; raise SystemExit(3)"],
+        code, peak = measured([sys.executable, "-c", f"b'x' * {MOST}; raise SystemExit(3)"],
                                  subprocess.DEVNULL)
         self.assertEqual(code, 3)
         self.assertGreater(peak, MOST)
@@ -290,7 +290,6 @@ def write_samples(path, count):
 
 class WholeDump(Bounded):
     """Units each of which is within what it may cost, and which are read together."""
-    SECONDS = 12  # of processors
     VERBS = [["verify"], ["verify", "--deep"], ["show"], ["show", "--json"],
              ["show", "--sample", "0"], ["show", "--sample", "0", "--json"], ["show", "--samples"],
              ["show", "--rollout", "0", "--tensor", "tokens"], ["objective"], ["mismatch"],
@@ -306,7 +305,6 @@ class WholeDump(Bounded):
             verb = [str(self.folder / "out.d") if word == "FOLDER" else word for word in verb]
             with self.subTest(verb):
                 code, output, peak = self.run_bounded(*verb, path)
-                self.assertLess(self.seconds, self.SECONDS)
                 self.assertLess(peak, MOST)
                 self.assertGreaterEqual(code, 0, output)
                 if "bytes would be held decoded" in output:
@@ -357,7 +355,6 @@ class WholeDump(Bounded):
                 self.assertEqual(code, refused, output)
                 self.assertIn(word, output)
                 self.assertLess(peak, MOST)
-                self.assertLess(self.seconds, 2)
 
     def test_two_dumps_draw_on_one_budget(self):
         """Each is within it, and a comparison holds both."""

@@ -343,7 +343,7 @@ class Causes(EditedRun):
 
     def bounded(self, *arguments):
         """Exit code, and the most memory that the program held."""
-        code, _, peak = measured([self.program, *arguments], subprocess.DEVNULL)
+        code, peak = measured([self.program, *arguments], subprocess.DEVNULL)
         return code, peak
 
     def test_a_small_file_of_many_contradictions(self):

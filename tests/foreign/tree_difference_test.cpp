@@ -1,7 +1,6 @@
 #include "format/foreign/tree_difference.h"
 
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <vector>
 
 #include "format/foreign/tree_hash.h"
@@ -103,7 +102,7 @@ TEST_CASE("what says the same has the same hash, and what does not has another")
 }
 
 TEST_CASE("many keys in another order take no quadratic time") {
-  constexpr int kKeys = 200000;
+  constexpr int kKeys = 600'000;  // whose square is beyond the patience of any run of the tests
   Tree tree;
   std::vector<Value> up, down;
   for (int i = 0; i < kKeys; ++i) {
@@ -111,10 +110,8 @@ TEST_CASE("many keys in another order take no quadratic time") {
     const int k = kKeys - 1 - i;
     down.insert(down.end(), {text(tree, std::to_string(k)), Value::of_int(k)});
   }
-  const auto start = std::chrono::steady_clock::now();
   CHECK(difference(tree, tree.add_sequence(Kind::kDict, up),
                    tree.add_sequence(Kind::kDict, down)) == "none");
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
 }
 
 }  // namespace
