@@ -99,8 +99,7 @@ std::optional<Measurement> RevisionSlot::prepare(const Candidate& candidate, Run
 
 Measurement RevisionSlot::measure(const Candidate& candidate, Build build,
                                   const std::string& reference) {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   RunPlace place{.checkout = worktree_ ? worktree_->path() : "",
                  .revision = candidate.revision,
                  .reference = reference,
@@ -117,7 +116,8 @@ Measurement RevisionSlot::measure(const Candidate& candidate, Build build,
   out->output = place.folder.output();
   out->build = build_;
   out->date = utc_now();
-  out->seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  out->seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return *out;
 }
 
