@@ -170,7 +170,7 @@ struct DumpReader::State {
   Folder folder;
   ReaderOptions options;
   mutable ThreadPool pool;
-  std::shared_ptr<SpareBuffer> spare = std::make_shared<SpareBuffer>();
+  std::shared_ptr<SpareBuffer> spare = std::make_shared<SpareBuffer>();  // each image, too
   Manifest manifest;
   std::optional<UnitList> units, kept;  // of `kept` those that are asked for, where not all are
   bool sealed = false;

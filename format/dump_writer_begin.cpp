@@ -82,6 +82,7 @@ DumpWriter DumpWriter::create(const std::string& path, std::string_view meta,
 DumpWriter DumpWriter::join(const std::string& path, const WriterOptions& options) {
   check_writer_name(options.writer);
   auto state = std::make_unique<State>(Folder::open(path), options, appending_system(options));
+  // The lock is held to the end: meanwhile nobody seals the dump or adds a journal.
   const Folder& folder = state->folder;
   const Descriptor lock = lock_dump(folder);
   if (!lock) throw FormatError(Rule::kNotADump, "the folder holds no dump to join", path);
@@ -117,6 +118,7 @@ DumpWriter DumpWriter::resume(const std::string& path, const WriterOptions& opti
   if (list_journals(folder).empty()) {
     throw FormatError(Rule::kNotADump, "the folder holds no dump to resume", path);
   }
+  // A writer may have died in the middle of sealing: its dump is whole, and refused as such below.
   finish_sealing(folder);
   DumpLock lock = lock_whole(folder);
   check_incomplete(folder);
@@ -141,6 +143,7 @@ DumpWriter DumpWriter::resume(const std::string& path, const WriterOptions& opti
   state->meta = journals.front().meta;
   state->unstable =
       options.unstable ? canonical_object(*options.unstable, "unstable") : find_incomplete(folder);
+  // Only now all journals are read: what none of them acknowledges goes.
   state->remove_unacknowledged({});
   write_incomplete(folder, state->unstable, *state->system);
   return DumpWriter(std::move(state));

@@ -18,6 +18,7 @@
 /// Writes and reads the columns of RolloutData and TrainData, a form of column each way.
 namespace rlreplay::format {
 
+/// The dtype of a column of T; of masks, flags and enumerations a byte.
 template <class T>
 [[nodiscard]] constexpr DType dtype_for() {
   if constexpr (std::is_same_v<T, float>) return DType::kF32;
@@ -99,7 +100,7 @@ class GroupWriter {
   void presence(std::string_view name, const Presence& presence);
 
   std::string group_;
-  std::shared_ptr<const void> owner_;
+  std::shared_ptr<const void> owner_;  // each of `datasets_` has it, too
   Extents extents_;
   std::vector<Dataset> datasets_;
 };

@@ -78,6 +78,8 @@ std::vector<Hash> part_items(std::span<const UnitPart> parts, const PartSource& 
     values[at.part->key].add(*at.part);
     by_dataset[{at.unit, at.part->dataset}].push_back(&at);
   }
+  // All parts of a value are known now: whether they can make it whole, and so whether memory is
+  // taken.
   std::map<std::string_view, bool> begun;
   for (const UnitPart& at : parts) {
     if (begun.emplace(at.part->key, true).second) values[at.part->key].begin(at, source);
@@ -95,6 +97,8 @@ std::vector<Hash> part_items(std::span<const UnitPart> parts, const PartSource& 
       }
     }
   };
+  // By dataset, so that each is read once; what cannot be made whole is read again below, for the
+  // items of its parts.
   for_each([](const Part&) { return true; },
            [&](const UnitPart& at, auto bytes) { values[at.part->key].put(*at.part, bytes); });
   std::vector<Hash> items;

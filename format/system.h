@@ -45,7 +45,7 @@ class UnsyncedSystem : public System {
   }
 
  private:
-  std::shared_ptr<System> of_;
+  std::shared_ptr<System> of_;  // whoever gave it in WriterOptions has it, too
 };
 
 }  // namespace rlreplay::format

@@ -31,6 +31,7 @@ struct IndexHeader {
 /// The high half first, as it is printed.
 using StoredHash = std::array<uint8_t, 16>;
 
+/// A hash as the index stores it, and back.
 [[nodiscard]] inline StoredHash stored_hash(const Hash& hash) {
   StoredHash out;
   for (size_t i = 0; i < 8; ++i) {

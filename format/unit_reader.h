@@ -61,7 +61,7 @@ class UnitReader {
  private:
   struct State;
   explicit UnitReader(std::shared_ptr<State> state);
-  std::shared_ptr<State> state_;
+  std::shared_ptr<State> state_;  // copies have it in common
 };
 
 }  // namespace rlreplay::format

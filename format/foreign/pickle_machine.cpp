@@ -126,6 +126,7 @@ bool PickleMachine::run_number(uint8_t op) {
       push(Value::of_int(take_number<int32_t>("an integer")));
       return true;
     case kBinFloat: {
+      // Of all numbers of a pickle this one alone is big-endian.
       const auto bits = __builtin_bswap64(take_number<uint64_t>("a float"));
       push(Value::of_float(std::bit_cast<double>(bits)));
       return true;
@@ -148,6 +149,7 @@ bool PickleMachine::run_number(uint8_t op) {
     }
     case kInt: {
       const std::string_view line = take_line("an integer");
+      // Protocol 0 has no opcodes for truth values: it writes them as integers with a leading zero.
       const bool boolean = line == "00" || line == "01";
       push(boolean ? Value::of_bool(line == "01") : integer_from_text(tree_, line));
       return true;
@@ -288,6 +290,7 @@ bool PickleMachine::run_memo(uint8_t op) {
       put(take_number<uint32_t>("a memo entry"));
       return true;
     case kMemoize:
+      // The number is not said: Python takes the size of its memo, entries far away included.
       put(memo_count_);
       return true;
     case kBinGet:

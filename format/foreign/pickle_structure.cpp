@@ -82,6 +82,8 @@ void PickleMachine::pop_one() {
   }
 }
 
+/// Containers are made of what lies above the innermost mark, or of the last few values above it:
+/// none reaches below.
 bool PickleMachine::run_container(uint8_t op) {
   const auto last = [&](size_t count) {
     if (stack_.size() - floor() < count) corrupt("the stack holds too few values");
@@ -162,6 +164,9 @@ void PickleMachine::frame() {
   if (size > pickle_.size() - at_) corrupt("a frame is longer than the pickle");
 }
 
+/// The protocol, and what would import, call or construct in Python. A name that find_global does
+/// not know is refused before anything is made with it; of the rest `calls_` makes data. Operands
+/// lie on the stack in the order of Python's arguments, so the last one is taken first.
 bool PickleMachine::run_call(uint8_t op) {
   switch (op) {
     case kProto:

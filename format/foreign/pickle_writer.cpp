@@ -79,6 +79,7 @@ void PickleWriter::put_replaced(Value value, const std::string& place) {
   op(kBinPersId);
 }
 
+/// Builtins have the names of Python 2, as pickles of protocol 2 have them.
 void PickleWriter::put_body(Value value) {
   switch (value.kind) {
     case Kind::kNone:
@@ -126,6 +127,7 @@ void PickleWriter::put_body(Value value) {
   }
 }
 
+/// What protocol 2 has no opcode for is a call, whose arguments a tuple holds.
 void PickleWriter::put_sequence(Value value) {
   const Sequence& sequence = tree_.sequence(value);
   const auto call = [&](std::string_view module, std::string_view name, auto arguments) {

@@ -21,6 +21,8 @@ std::optional<size_t> list_size(const TrainShard& shard, const std::string& colu
   return list ? std::optional(shard.tree().sequence(*value).size()) : std::nullopt;
 }
 
+/// Goes through the columns of the first file, and in each through the samples in its order. What
+/// is cut among ranks is left out, and of two slices of one sample also what may be cut.
 class Replicas {
  public:
   Replicas(const TrainShard& of, const TrainShard& first) : of_(of), first_(first) {}

@@ -22,6 +22,8 @@ constexpr auto kSampleKeys = std::to_array<std::string_view>(
     {"group_index", "prompt", "response", "response_length", "label", "reward", "loss_mask",
      "weight_versions", "rollout_log_probs", "status"});
 
+/// The samples of one file: first each alone, then what only all of them can break, an index, a key
+/// or a reward that some have and others lack.
 class RolloutSamples : SampleValues {
  public:
   using SampleValues::SampleValues;

@@ -14,6 +14,9 @@ namespace {
 
 constexpr const char* kRawReward = "raw_reward";
 
+/// The samples of one file of training data, which is a dict of columns or a list of dicts. Where
+/// columns differ in their lengths no row is looked at: nothing says which elements are of one
+/// sample.
 class TrainingRows : SampleValues {
  public:
   using SampleValues::SampleValues;

@@ -65,6 +65,8 @@ std::string key_text(const Tree& tree, Value key) {
   return number_of(key) ? in_words(tree, key) : printable(canonical(tree, key));
 }
 
+/// Ends at the first difference, so a pair of parts that is met again was equal or is being
+/// compared: what is shared is gone through once, however often it is named.
 class Comparison {
  public:
   Comparison(const Tree& a, const Tree& b) : a_(a), b_(b) {}

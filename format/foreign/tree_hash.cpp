@@ -46,6 +46,8 @@ void add_number(PartHasher& hasher, Number x) {
       std::bit_cast<uint64_t>(std::isnan(real) ? std::numeric_limits<double>::quiet_NaN() : real));
 }
 
+/// The hash of a list or a record does not depend on where it stands: `known_` holds it for all
+/// places that share it.
 class TreeHasher {
  public:
   explicit TreeHasher(const Tree& tree) : tree_(tree) {}

@@ -102,6 +102,8 @@ ZipArchive::ZipArchive(Bytes file, Budget* given, const Progress& progress) {
   const ZipDirectory directory = read_zip_directory(file);
   const std::vector<ZipEntry>& entries = directory.entries;
   budget.hold(entries.size() * kEntryBytes);
+  // In the order of their bytes a member ends where the next begins, and the last at the directory:
+  // no byte is left over that another reader could take for a member.
   std::vector<size_t> order(entries.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -138,6 +140,8 @@ ZipArchive::ZipArchive(Bytes file, Budget* given, const Progress& progress) {
   }
 }
 
+/// The memory of an inflated member is counted before it is taken, by the size that the directory
+/// says; a stream of another size is refused.
 void ZipArchive::read_content(const ZipEntry& entry, Member& member, Budget& budget,
                               const Progress& progress) {
   if (entry.method == kZipStored) {

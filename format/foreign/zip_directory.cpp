@@ -40,6 +40,8 @@ std::string end_text(const End& end) {
          std::to_string(end.begin) + " on";
 }
 
+/// Where the end record is: searched from the end, since a comment of up to 65535 bytes may follow
+/// it, which must reach to the end of the file.
 uint64_t find_end(Bytes file) {
   if (file.size() >= kEndSize) {
     const uint64_t last = file.size() - kEndSize;
@@ -60,6 +62,8 @@ void refuse_second_end(Bytes file, uint64_t at) {
   }
 }
 
+/// Replaces what the end record says by what the zip64 end record says. Readers take the one or the
+/// other, so both must say the same wherever 32 bits hold it.
 void read_end64(Bytes file, End& end) {
   const uint64_t locator = end.at - kLocatorSize;
   if (load_as<uint32_t>(&file[locator + 4]) != 0 || load_as<uint32_t>(&file[locator + 16]) > 1) {
@@ -96,6 +100,8 @@ void read_end64(Bytes file, End& end) {
   end = wide;
 }
 
+/// A zip64 locator counts wherever it lies right before the end record, whether or not the record
+/// asks for it: there are readers that follow it, and readers that do not.
 End read_end(Bytes file) {
   End end;
   end.at = find_end(file);

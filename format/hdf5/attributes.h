@@ -9,6 +9,7 @@
 
 namespace rlreplay::format::h5 {
 
+/// An attribute of an object. One of a type that is not read keeps its name: none may occur twice.
 struct NamedAttribute {
   std::string name;
   std::optional<Attribute> value;  // nothing for one of a type that no attribute has

@@ -15,6 +15,7 @@ namespace rlreplay::format::h5 {
 /// The size of a text of fixed length, null-padded; nothing for another type.
 [[nodiscard]] std::optional<uint64_t> text_size(Bytes datatype, const File& file);
 
+/// How many elements an object has: one of a scalar, none of a null, else the product of extents.
 struct Dataspace {
   enum class Kind : uint8_t { kScalar = 0, kSimple = 1, kNull = 2 };
   Kind kind = Kind::kScalar;
