@@ -117,6 +117,8 @@ size_t here_size(std::string_view text, const std::string& end) {
   return 0;
 }
 
+/// Takes one part after the other; each time the text gets shorter. A here-document begins behind
+/// the line that names it: until the line ends its name waits in `here_`.
 class Reader {
  public:
   explicit Reader(std::string_view text) : rest_(text) {}

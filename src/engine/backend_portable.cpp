@@ -1,26 +1,17 @@
-#include <algorithm>
 #include <optional>
 
 #include "src/base/error.h"
 #include "src/engine/backend.h"
-#include "src/engine/rotary.h"
+#include "src/engine/growing_rotary.h"
 
 namespace rlreplay::engine {
 namespace {
 
-constexpr int64_t kTableRows = 256;  // the rotary table grows by so many positions
-
-/// Tokens of the longest sample, or as many as the model has positions: more are refused later.
-int64_t longest(const ModelConfig& model, std::span<const Sample> samples) {
-  int64_t out = 0;
-  for (const Sample& s : samples) out = std::max(out, std::ssize(s.tokens));
-  return std::min(out, model.max_positions);
-}
-
+/// The model of one rank: in training a state and the sums of its gradients, else weights alone.
 class PortableBackend : public Backend {
  public:
   PortableBackend(const Runtime& runtime, const BackendConfig& config)
-      : runtime_(runtime), rope_(config.rope) {
+      : runtime_(runtime), rotary_(config.model, config.rope) {
     if (config.float64) {
       throw Error(ErrorCode::kUnsupported, "the portable backend computes in float32 alone");
     }
@@ -40,23 +31,22 @@ class PortableBackend : public Backend {
 
   std::vector<Sample> generate(std::span<const Request> requests, const RolloutConfig& config,
                                const std::function<void(int64_t)>& progress) override {
-    size_t prompt = 0;
-    for (const Request& r : requests) prompt = std::max(prompt, r.prompt.size());
-    const int64_t positions = static_cast<int64_t>(prompt) + config.max_response;
-    return rollout(context(std::min(positions, model().config().max_positions)), requests, config,
-                   progress);
+    return rollout(context(positions_of(this->config(), requests, config.max_response)), requests,
+                   config, progress);
   }
 
   std::vector<Scores> score(std::span<const Sample> samples, float temperature,
                             int64_t micro_batch_size) override {
-    return score_each(context(longest(config(), samples)), samples, temperature, micro_batch_size);
+    return score_each(context(positions_of(config(), samples)), samples, temperature,
+                      micro_batch_size);
   }
 
   StepResult step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
                   const StepConfig& config) override {
     if (!state_) throw Error(ErrorCode::kUsage, "a model that only scores takes no steps");
-    return run_step(runtime_, *state_, *gradients_, rotary(longest(this->config(), samples)),
-                    samples, targets, config);
+    const RotaryView rotary =
+        rotary_.view_for(positions_of(this->config(), samples), runtime_.pool);
+    return run_step(runtime_, *state_, *gradients_, rotary, samples, targets, config);
   }
 
   StateSpans<const float> state() override {
@@ -79,22 +69,15 @@ class PortableBackend : public Backend {
     return {state_->model.weights(), state_->moments.first, state_->moments.second};
   }
 
-  ModelContext context(int64_t positions) { return {runtime_, model(), rotary(positions)}; }
-
-  RotaryView rotary(int64_t positions) {
-    if (!rotary_ || rotary_->cos().rows < positions) {
-      const int64_t rows = kernels::ceil_div(positions, kTableRows) * kTableRows;
-      rotary_.emplace(make_rotary_table(config(), rope_, rows, runtime_.pool));
-    }
-    return view(*rotary_);
+  ModelContext context(int64_t positions) {
+    return {runtime_, model(), rotary_.view_for(positions, runtime_.pool)};
   }
 
   const Runtime& runtime_;
-  kernels::Rope rope_;
+  GrowingRotary rotary_;
   std::optional<TrainState> state_;  // in training
   std::optional<Gradients> gradients_;
   std::optional<Model> frozen_;  // else
-  std::optional<kernels::RotaryTable> rotary_;
 };
 
 }  // namespace

@@ -42,6 +42,9 @@ void check_ids(std::span<const SampleHeader> samples) {
 
 }  // namespace
 
+/// Ranks first tell each other headers, from which weights follow, then what their own samples
+/// weigh by them. That is added by id: in whatever order ranks hold the samples, it is the same
+/// sum.
 GlobalBatch gather_batch(const Runtime& runtime, const ObjectiveConfig& objective, int64_t leaf,
                          std::optional<int64_t> trajectories, std::span<const Sample> samples,
                          std::span<const SampleTargets> targets) {

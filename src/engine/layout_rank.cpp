@@ -116,24 +116,4 @@ std::vector<Scores> LayoutRank::score(const kernels::KernelSet& kernels, const R
   return score_each({runtime, state_.model, rotary}, samples, temperature, micro_batch_size);
 }
 
-int64_t positions_of(std::span<const Sample> samples) {
-  int64_t out = 1;
-  for (const Sample& s : samples) out = std::max(out, std::ssize(s.tokens));
-  return out;
-}
-
-int64_t positions_of(const ModelConfig& model, std::span<const Request> requests,
-                     int64_t max_response) {
-  int64_t prompt = 1;
-  for (const Request& r : requests) prompt = std::max(prompt, std::ssize(r.prompt));
-  return std::min(prompt + max_response, model.max_positions);
-}
-
-RotaryView GrowingRotary::view_for(int64_t positions, ThreadPool& pool) {
-  if (!table_ || table_->cos().rows < positions) {
-    table_.emplace(make_rotary_table(config_, rope_, positions, pool));
-  }
-  return view(*table_);
-}
-
 }  // namespace rlreplay::engine

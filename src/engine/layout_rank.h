@@ -94,21 +94,4 @@ class LayoutRank {
   Gradients gradients_;
 };
 
-/// How many positions a table of rotations needs for samples, or for all that may be generated.
-[[nodiscard]] int64_t positions_of(std::span<const Sample> samples);
-[[nodiscard]] int64_t positions_of(const ModelConfig& model, std::span<const Request> requests,
-                                   int64_t max_response);
-
-/// A table of rotations that grows with the samples that are seen.
-class GrowingRotary {
- public:
-  GrowingRotary(const ModelConfig& config, kernels::Rope rope) : config_(config), rope_(rope) {}
-  RotaryView view_for(int64_t positions, ThreadPool& pool);
-
- private:
-  const ModelConfig config_;
-  const kernels::Rope rope_;
-  std::optional<kernels::RotaryTable> table_;
-};
-
 }  // namespace rlreplay::engine

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "src/base/error.h"
+#include "src/engine/growing_rotary.h"
 #include "src/engine/layout_rank.h"
 #include "src/engine/rank_events.h"
 #include "src/engine/rank_host.h"
@@ -114,9 +115,10 @@ class ProcessTeam : public RankTeam {
           own.progress =
               tells_result(config_.layout, {}) && config.progress ? listener.finished(0) : nullptr;
           const kernels::Range dealt = dealt_to(0, samples);
-          StepResult result = own_.step(runtime_.kernels, ranks_.ranks(), listener.sink(0),
-                                        rotary_.view_for(positions_of(samples), own_.pool()),
-                                        of(samples, dealt), of(targets, dealt), own);
+          StepResult result =
+              own_.step(runtime_.kernels, ranks_.ranks(), listener.sink(0),
+                        rotary_.view_for(positions_of(config_.model, samples), own_.pool()),
+                        of(samples, dealt), of(targets, dealt), own);
           if (tells_result(config_.layout, {})) put_result(out, {}, 0, std::move(result));
         },
         [&](int i, Unpacker& from) {
@@ -162,8 +164,8 @@ class ProcessTeam : public RankTeam {
     };
     const auto own_part = [&](std::span<const Sample> own) {
       return own_.score(runtime_.kernels, ranks_.ranks(),
-                        rotary_.view_for(positions_of(samples), own_.pool()), own, temperature,
-                        micro_batch_size);
+                        rotary_.view_for(positions_of(config_.model, samples), own_.pool()), own,
+                        temperature, micro_batch_size);
     };
     return read<Scores>(listener, samples, order, own_part);
   }
@@ -273,8 +275,8 @@ class ProcessTeam : public RankTeam {
 
   const Runtime& runtime_;
   const BackendConfig config_;
-  const std::shared_ptr<RankMesh> mesh_;
-  const int threads_;  // of each rank
+  const std::shared_ptr<RankMesh> mesh_;  // the host may keep it for the next team
+  const int threads_;                     // of each rank
   const SocketRanks ranks_;
   GrowingRotary rotary_;
   LayoutRank own_;

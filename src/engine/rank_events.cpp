@@ -15,6 +15,8 @@ bool of_stream(Op op) {
 
 }  // namespace
 
+/// What one rank shows of a step. Whether rows are wanted is the same on each rank, so where one
+/// gives its columns of a row all do, and the row becomes whole.
 class RankSink : public EventSink {
  public:
   RankSink(RankEvents& events, const Layout& layout, const RankPlace& place)

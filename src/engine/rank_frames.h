@@ -26,10 +26,13 @@ struct FrameHeader {
   static constexpr uint32_t kMagic = 0x6b6e6172;
 };
 
-/// A frame to be sent; one message to many ranks shares its bytes. Null: none follow the header.
+/// Bytes that every frame of one message to many ranks owns in common.
+using SharedBytes = std::shared_ptr<const std::vector<std::byte>>;
+
+/// A frame to be sent. Null: no bytes follow the header.
 struct Frame {
   FrameHeader header;
-  std::shared_ptr<const std::vector<std::byte>> bytes;
+  SharedBytes bytes;
 };
 
 /// One side of a stream of frames on a socket that does not block.

@@ -195,6 +195,8 @@ Descriptor find_first(const RankMeeting& m, std::span<const std::string> address
                                            " within " + patience(m) + other);
 }
 
+/// Each rank connects to those before it and accepts those behind it, so a pair has one connection.
+/// A rank listens before it greets rank 0, which tells addresses only when all have greeted.
 std::vector<Descriptor> join_ranks(const RankMeeting& m, std::span<const std::string> addresses,
                                    Clock::time_point until) {
   RankListener own;

@@ -79,6 +79,8 @@ void RankMesh::send(int to, const RankCall& call, SharedBytes bytes, uint64_t wh
   wake_io();
 }
 
+/// What has come is taken even where the other rank has ended since: it may have ended behind its
+/// last message.
 std::vector<std::byte> RankMesh::receive(int from, const RankCall& call, uint64_t whole) {
   Lock lock(mutex_);
   std::deque<Arrived>& inbox = inbox_of(from, call);

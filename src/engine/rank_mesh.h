@@ -26,8 +26,6 @@
 
 namespace rlreplay::engine {
 
-using SharedBytes = std::shared_ptr<const std::vector<std::byte>>;
-
 /// A process's connections to the other ranks. One thread moves all bytes, so that sending never
 /// waits for a receiver, and a rank that computes still answers: one that is silent for longer than
 /// the limit is stopped or gone. Errors of every call but `fail`: what the rank that failed first

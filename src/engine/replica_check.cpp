@@ -35,6 +35,8 @@ struct OwnRun {
   int64_t begin = 0;  // in the flat storage
 };
 
+/// Finds the runs of a rank that others hold too, in the order of its parameters, cut as Place
+/// says.
 class Runs {
  public:
   Runs(const Model& model, const Ranks& ranks, kernels::Range held, bool dealt)

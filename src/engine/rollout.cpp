@@ -128,6 +128,8 @@ void advance(const ModelContext& context, std::vector<Slot>& slots, const Rollou
 
 }  // namespace
 
+/// A slot that ends is filled with the next request before the next token: how samples share a pass
+/// changes nothing, since noise and rows go by a sample's id.
 std::vector<Sample> rollout(const ModelContext& context, std::span<const Request> requests,
                             const RolloutConfig& config,
                             const std::function<void(int64_t)>& progress) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "src/engine/growing_rotary.h"
 #include "src/engine/layout_rank.h"
 #include "src/engine/rank_orders.h"
 #include "src/engine/remote_events.h"
@@ -45,8 +46,8 @@ class ServedModel {
     RemoteSink sink(mesh_, order.wanted, order.wanted_parts);
     const StepResult result =
         rank_.step(kernels_, ranks_.ranks(), sink.wants_any() ? &sink : nullptr,
-                   rotary_.view_for(positions_of(order.samples), rank_.pool()), order.samples,
-                   order.targets, order.config);
+                   rotary_.view_for(positions_of(rank_.config(), order.samples), rank_.pool()),
+                   order.samples, order.targets, order.config);
     Packer packer;
     const Ranks& ranks = ranks_.ranks();
     if (tells_result(ranks.layout, ranks.place)) pack(packer, result);
@@ -72,9 +73,10 @@ class ServedModel {
   void score(Unpacker& from) {
     RankScoring order;
     unpack(from, order);
-    answer_read(rank_.score(kernels_, ranks_.ranks(),
-                            rotary_.view_for(positions_of(order.samples), rank_.pool()),
-                            order.samples, order.temperature, order.micro_batch_size));
+    answer_read(
+        rank_.score(kernels_, ranks_.ranks(),
+                    rotary_.view_for(positions_of(rank_.config(), order.samples), rank_.pool()),
+                    order.samples, order.temperature, order.micro_batch_size));
   }
 
   void take() {

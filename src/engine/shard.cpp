@@ -44,6 +44,8 @@ Piece layer_piece(const LayerParameters& p, int index, const ModelConfig& c, con
   return {};
 }
 
+/// Adds a rank's parameters in the order of the whole table, each right behind the one before: the
+/// elements so far are where the next one begins.
 class TableBuilder {
  public:
   TableBuilder(const ModelConfig& config, const Shard& shard, const RankPlace& place)

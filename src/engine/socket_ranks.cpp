@@ -13,6 +13,8 @@ SharedBytes shared(std::span<const std::byte> bytes) {
   return std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
 }
 
+/// A group of ranks that are connected. A send never waits, and every exchange sends all that it
+/// has before it receives: so no two ranks wait for each other.
 class SocketGroup : public Group {
  public:
   SocketGroup(RankMesh& mesh, RankGroup name, std::vector<int> members)

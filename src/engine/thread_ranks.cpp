@@ -209,7 +209,7 @@ class Hub {
   std::vector<Slot> slots_;
   std::string_view present_;
   int here_ = 0;
-  std::shared_ptr<bool> gone_ = std::make_shared<bool>(false);
+  std::shared_ptr<bool> gone_ = std::make_shared<bool>(false);  // of one meeting: who waits has it
   std::map<std::pair<int, int>, Box> boxes_;
 };
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "src/engine/growing_rotary.h"
 #include "src/engine/layout_rank.h"
 #include "src/engine/rank_events.h"
 #include "src/engine/rank_team.h"
@@ -9,6 +10,9 @@
 namespace rlreplay::engine {
 namespace {
 
+/// A thread for each rank while a call lasts; what a rank keeps from call to call is its entry of
+/// `ranks_`, which no other rank touches. The table of rotations grows before the threads begin, so
+/// they only read it.
 class ThreadTeam : public RankTeam {
  public:
   ThreadTeam(const Runtime& runtime, const BackendConfig& config)
@@ -33,7 +37,7 @@ class ThreadTeam : public RankTeam {
   StepResult step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
                   const StepConfig& config) override {
     const Layout& layout = config_.layout;
-    const RotaryView rotary = rotary_.view_for(positions_of(samples), runtime_.pool);
+    const RotaryView rotary = rotary_.view_for(positions_of(config_.model, samples), runtime_.pool);
     std::optional<RankEvents> events;
     if (runtime_.sink != nullptr) events.emplace(*runtime_.sink, config_.model);
     SharedProgress progress(config.progress);
@@ -74,7 +78,7 @@ class ThreadTeam : public RankTeam {
 
   std::vector<Scores> score(std::span<const Sample> samples, float temperature,
                             int64_t micro_batch_size) override {
-    const RotaryView rotary = rotary_.view_for(positions_of(samples), runtime_.pool);
+    const RotaryView rotary = rotary_.view_for(positions_of(config_.model, samples), runtime_.pool);
     return read<Scores>(samples, [&](const Ranks& ranks, std::span<const Sample> own) {
       return at(ranks).score(runtime_.kernels, ranks, rotary, own, temperature, micro_batch_size);
     });

@@ -45,6 +45,9 @@ void VocabPass::forward(Matrix<const float> hidden, std::span<const int64_t> row
   statistics(logits(), temperature_, max_, z_, e_);
 }
 
+/// The maximum of the whole row comes first, since every rank's sums are relative to it; then sums
+/// by segment, of which each rank adds its own. They are gathered, not added: log_prob adds
+/// segments in one order, however many ranks there are.
 void VocabPass::statistics(Matrix<float> logits, float temperature, Buffer<float>& max,
                            Buffer<float>& z, Buffer<float>& e) {
   const auto& segments = model_.orders().vocab_segments;
@@ -153,6 +156,9 @@ void VocabPass::score(std::span<const int32_t> labels, std::span<const Nucleus> 
   if (!nuclei.empty()) restrict(labels, nuclei);
 }
 
+/// Ids outside of a nucleus get the lowest number and not -infinity, of which the sum of the
+/// entropy would make 0 times -infinity, a NaN. The row's own logits stay as they are, for its
+/// entropy.
 void VocabPass::restrict(std::span<const int32_t> labels, std::span<const Nucleus> nuclei) {
   Restricted& r = restricted_;
   for (size_t i = 0; i < nuclei.size(); ++i) {

@@ -164,6 +164,8 @@ TensorSummary RecordingSink::sum_leaves(const Rows& rows, const Order& order) co
   return out;
 }
 
+/// Values are put in order before anything is made of them: leaves of scalars are runs of ordered
+/// values, while summaries of rows stay as they came and are read through `order`.
 EventRecord RecordingSink::finish_rows(const Event& event, Rows& rows, const Order& order) const {
   const bool scalars = rows.plan.dims.empty();
   rows.values = permuted(rows.values, order.order);

@@ -29,6 +29,8 @@ int RowHistory::extend(int before, const RowCoordinates& coordinates, int64_t co
   return static_cast<int>(calls_.size()) - 1;
 }
 
+/// The chain is walked from its last call to its first, and read the other way: `order` counts rows
+/// as they came.
 RowHistory::Sorted RowHistory::sorted(int history) const {
   std::vector<const Call*> chain;
   for (int i = history; i != kNone; i = chain.back()->before) {

@@ -19,6 +19,8 @@
 namespace rlreplay::aten {
 namespace {
 
+/// The network reads the tensors of `state_`, which steps and write_state change in place: it is
+/// made once. It keeps references to members before it, whose order is needed.
 class TorchBackend : public engine::Backend {
  public:
   TorchBackend(const engine::Runtime& runtime, const engine::BackendConfig& config)

@@ -7,6 +7,7 @@
 /// For the files of this folder alone.
 namespace rlreplay::aten {
 
+/// ATen's name of the type.
 [[nodiscard]] at::ScalarType scalar_type(Precision precision);
 
 /// A tensor of its own; values are rounded to `precision`.

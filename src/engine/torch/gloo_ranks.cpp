@@ -39,6 +39,8 @@ at::Tensor copy_of(std::span<const std::byte> bytes) {
   return out;
 }
 
+/// A group of c10d. A message's tag counts those before it to the same rank, so that they are taken
+/// in the order in which they were sent.
 class GlooGroup : public Group {
  public:
   GlooGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,

@@ -46,6 +46,7 @@ struct AttentionResult {
 [[nodiscard]] AttentionResult attention(const Array& q, const Array& k, const Array& v,
                                         const Array& dout, int64_t position, Precision precision);
 
+/// Gradients are those for `dy`.
 struct RmsNormResult {
   Array y;
   Array dx;
@@ -56,6 +57,7 @@ struct RmsNormResult {
 [[nodiscard]] RmsNormResult rms_norm(const Array& x, const Array& w, double eps, const Array& dy,
                                      Precision precision);
 
+/// `dx` is the gradient for `dy`.
 struct RotaryResult {
   Array y;
   Array dx;
@@ -66,6 +68,7 @@ struct RotaryResult {
 [[nodiscard]] RotaryResult rotary(const Array& x, const Array& cos, const Array& sin,
                                   const Array& dy, Precision precision);
 
+/// Gradients are those for `dout`.
 struct SwigluResult {
   Array out;
   Array dgate;
@@ -89,6 +92,7 @@ struct LogProbResult {
 [[nodiscard]] LogProbResult log_prob(const Array& logits, const Array& labels, const Array& c,
                                      const Array& ce, double temperature, Precision precision);
 
+/// Moments and weights after the update.
 struct AdamWResult {
   Array m;
   Array v;
