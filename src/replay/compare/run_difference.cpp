@@ -50,6 +50,8 @@ std::map<std::pair<engine::Op, std::string>, Hash> state_hashes(const RecordedRu
   return out;
 }
 
+/// Goes from place to place and stops at the first that differs. All before it were identical,
+/// equal by their hashes, or skipped.
 class RunComparer {
  public:
   RunComparer(const RecordedRun& a, const RecordedRun& b, EqualContent equal)

@@ -218,7 +218,7 @@ class FieldMaker {
   }
 
   std::string kind_;
-  std::shared_ptr<const Places<Data>> samples_;
+  std::shared_ptr<const Places<Data>> samples_;  // each of `fields_` has it, too
   std::vector<SampleTable::Field> fields_;
 };
 

@@ -43,6 +43,8 @@ std::string_view renamed(std::string_view name, std::span<const Names> table) {
   return name;
 }
 
+/// Puts one tensor after the other under the names of the hub. `whole_`, `place_` and `expert_` are
+/// those of the tensor that is being added.
 class HubNames {
  public:
   HubNames(const HeadSizes& heads, std::map<std::string, HubTensor>& out)

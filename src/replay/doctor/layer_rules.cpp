@@ -46,6 +46,7 @@ std::optional<int64_t> experts_said(const WeightFiles& weights) {
   return std::nullopt;
 }
 
+/// Gathers what is missing and what is too much over all stacks, for one finding each at the end.
 class LayerCheck {
  public:
   LayerCheck(const WeightFiles& weights, Diagnosis& diagnosis)

@@ -47,6 +47,8 @@ constexpr KindText kKinds[] = {
      "nothing, where the narrower type is meant"},
 };
 
+/// Each name that differs is under one kind. Comparing puts it there; finding a cause that explains
+/// several takes them out of kValues, so that nothing is reported twice.
 class ReferenceCheck {
  public:
   ReferenceCheck(const WeightFiles& weights, const WeightFiles& reference, Diagnosis& diagnosis)

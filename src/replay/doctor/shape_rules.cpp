@@ -26,6 +26,8 @@ std::string kind_of(const WeightName& name) {
   return name.layer < 0 ? "" : name.stack + " " + name.role;
 }
 
+/// Gathers the tensors that have another shape than is wanted, for one finding. What is wanted says
+/// the configuration, or of a model that is not known the other layers.
 class ShapeCheck {
  public:
   explicit ShapeCheck(const WeightFiles& weights) : weights_(weights) {}

@@ -38,6 +38,8 @@ size_t parts_of(const foreign::StoredTensor& tensor) {
   return stacked ? static_cast<size_t>(tensor.shape[0]) : 1;
 }
 
+/// Goes over the values of one tensor after the other and gathers two findings: a place for each
+/// tensor that is not finite, and one for each matrix of one value.
 class ValueCheck {
  public:
   explicit ValueCheck(int64_t bytes) : progress_("values", "MiB", bytes / kMiB) {}

@@ -15,6 +15,7 @@ struct WeightName {
   std::string role;     // outside of layers the whole name
 };
 
+/// The parts of a name.
 [[nodiscard]] WeightName split_name(std::string_view name);
 
 /// The name that its parts have. `expert`: what stands for the number in the role.

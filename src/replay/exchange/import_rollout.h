@@ -15,7 +15,7 @@ namespace rlreplay::replay {
 /// A rollout dump of slime, Miles or Relax as the content of a rollout unit.
 struct ImportedRollout {
   int64_t rollout_id = 0;
-  std::shared_ptr<format::RolloutData> data;
+  std::shared_ptr<format::RolloutData> data;  // its datasets own it, too
   /// Parts of the file that `data` holds, by their places below `owner`.
   foreign::Replacements replacements;
   std::vector<foreign::Problem> findings;

@@ -18,7 +18,7 @@ namespace rlreplay::replay {
 struct ImportedTrain {
   int64_t rollout_id = 0;
   /// The data of each step: the groups are "3-0", "3-1", ...
-  std::map<int64_t, std::shared_ptr<format::TrainData>> steps;
+  std::map<int64_t, std::shared_ptr<format::TrainData>> steps;  // its datasets own it, too
   /// For each file, the parts that the steps hold, by their places ("train/3-0/tokens/12").
   std::vector<foreign::Replacements> replacements;
   std::vector<foreign::Problem> findings;

@@ -57,7 +57,7 @@ class JsonlFile {
 
   /// The data of a rollout, or of a rank's step, that rollouts() or steps() names.
   /// Errors: as the constructor; kLimit where lines of a few bytes stand for columns of many zeros.
-  std::shared_ptr<format::RolloutData> rollout(int64_t id);
+  std::shared_ptr<format::RolloutData> rollout(int64_t id);  // its datasets own it, too
   std::shared_ptr<format::TrainData> step(const std::string& unit);
 
   /// The samples of the lines read so far that were made from more than their tokens, by rollout.

@@ -18,6 +18,8 @@ using foreign::Value;
 
 constexpr size_t kFewCells = size_t{1} << 17;  // columns may take as many in any case
 
+/// Goes through the samples twice: the first time it meets names and counts them, which decides
+/// what gets a column; the second time it fills rows. Columns stand in the order of the meeting.
 class ComponentReader {
  public:
   ComponentReader(const Tree& tree, const Sequence& samples, std::span<const size_t> order)

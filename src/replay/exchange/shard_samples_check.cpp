@@ -19,6 +19,8 @@ using foreign::Kind;
 using foreign::Tree;
 using foreign::Value;
 
+/// Holds the samples of one file against its dp_shards: first whose shards are, then what they
+/// list, then what each listed sample says itself. A shard without a list says nothing of samples.
 class ShardSamplesCheck {
  public:
   ShardSamplesCheck(const foreign::TorchFile& file, std::span<const ScheduleShard> shards)

@@ -27,6 +27,8 @@ const char* status_of(Finish finish) {
   }
 }
 
+/// Makes a dict a sample, with the same keys for each and None where the data has no value; only
+/// what top-p kept has keys where it was recorded alone.
 class RolloutTreeBuilder {
  public:
   RolloutTreeBuilder(Tree& tree, const RolloutData& data, const std::set<uint64_t>& with_inputs)

@@ -19,6 +19,7 @@ namespace rlreplay::gate {
 /// after it left numbers.
 [[nodiscard]] GoldenEntries values_of(const measure::Measurement& measurement);
 
+/// What a command left, and how it ended. Its files are there as long as somebody holds the folder.
 struct CommandRun {
   measure::Measurement measurement;
   LeftDump dump = {};

@@ -120,6 +120,9 @@ std::vector<NamedColumn> columns_of(const RolloutData& data) {
           {"rollout/-/sample/log_prob", "log_probs", floats_of(data, data.log_probs)}};
 }
 
+/// Judges the events of one group: form first, since nothing of a wrong form can be digested, then
+/// sums, values, columns and scalars. An event that this program's table lacks is counted, and
+/// judged in none of these.
 class GroupCheck {
  public:
   GroupCheck(const StepEvents& events, const ModelConfig& model, const ParameterTable& parameters,

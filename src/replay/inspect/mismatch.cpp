@@ -101,6 +101,9 @@ std::vector<int64_t> versions_of(const format::Versions& v, size_t row, int64_t 
   return out;
 }
 
+/// Takes tokens in the order of the record: sums are chains, so that order is part of the result.
+/// `distances_` is sorted and counts equal ones together only after merge_distances, which
+/// percentiles need.
 class Meter {
  public:
   Meter(const MismatchOptions& options, bool top_p) : options_(options), top_p_(top_p) {}

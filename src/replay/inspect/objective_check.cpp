@@ -98,6 +98,8 @@ bool is_wide(const std::vector<std::vector<double>>& column) {
   });
 }
 
+/// Recorded numbers of a step against computed ones. Columns of tokens are compared in binary32,
+/// unless the record holds a number that only binary64 has.
 struct Check {
   const RecordedStep& step;
   double tolerance;

@@ -17,6 +17,8 @@
 namespace rlreplay::replay {
 namespace {
 
+/// Goes through the states of a run in its order. The three buffers hold the state that was read
+/// last: of the next one only what differs is read into them.
 class StateCheck {
  public:
   StateCheck(const RecordedRun& record, const ModelConfig& model, ThreadPool& pool)

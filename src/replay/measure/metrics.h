@@ -79,7 +79,7 @@ class MetricValues {
     std::vector<double> numbers;          // 0 in the places of texts
     std::map<size_t, std::string> texts;  // by places
   };
-  std::shared_ptr<Held> held_;
+  std::shared_ptr<Held> held_;  // copies have it in common
 };
 
 /// A named value, or a value a step.

@@ -52,6 +52,8 @@ bool is_text_everywhere(const std::string& text) {
   return std::ranges::find(kWords, lower_case(text)) == kWords.end();
 }
 
+/// Walks through mappings; every other value is one leaf. `values_` counts each visit and not each
+/// node, since an alias may name a node any number of times: that bounds time and text.
 class LeafReader {
  public:
   explicit LeafReader(const std::string& path) : path_(path) {}

@@ -16,6 +16,7 @@ struct SampleRow {
   uint64_t begin = 0, response = 0, end = 0;
 };
 
+/// The values of tokens [begin, end).
 template <class T>
 [[nodiscard]] std::vector<T> tokens_of(const std::vector<T>& values, uint64_t begin, uint64_t end) {
   return {values.begin() + static_cast<ptrdiff_t>(begin),

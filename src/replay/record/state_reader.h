@@ -28,6 +28,7 @@ struct StateTensor {
 /// The dataset of the group that counts the optimizer's steps.
 inline constexpr std::string_view kStateCounters = "scalars";
 
+/// The parameter's part of the flat storage.
 template <class T>
 [[nodiscard]] std::span<T> values_of(std::span<T> all, const Parameter& p) {
   return all.subspan(static_cast<size_t>(p.offset), static_cast<size_t>(p.size()));

@@ -194,6 +194,8 @@ class Text {
   std::string out_;
 };
 
+/// The verdict as one JSON object. Keys are the same for every verdict: what was not recorded or
+/// not measured is null.
 class Json {
  public:
   Json(const RefereeSetting& setting, const RefereeCase& given, const RefereeVerdict& verdict,

@@ -326,11 +326,13 @@ StepWithout remove_sample(const RecordedRun& record, const RunOptions& options,
   read_state(record, id, trainer.backend());
   out.without = replay.run_part(id, out.whole.outcome,
                                 [&](uint64_t sample) { return sample != removal.sample; });
+  // Exact sums: what the sample gave is the difference, by integers that wrap as theirs do.
   const std::vector<int64_t> rest = sums();
   for (size_t i = 0; i < rest.size(); ++i) {
     out.part[i] =
         static_cast<int64_t>(static_cast<uint64_t>(out.part[i]) - static_cast<uint64_t>(rest[i]));
   }
+  // From the weights of the step without the sample, which was taken last for that.
   for (size_t i = at + 1; i < steps.size() && std::cmp_less_equal(i, last); ++i) {
     later(replay.run(steps[i], /*judged=*/false));
   }

@@ -51,6 +51,8 @@ struct Column {
   Replayed replayed;
 };
 
+/// Adds what differs to `out` in the order of the calls: who calls names causes before what follows
+/// from them.
 class Comparison {
  public:
   Comparison(const RecordedStep& record, std::span<const Sample> samples)

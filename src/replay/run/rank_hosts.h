@@ -40,7 +40,7 @@ class LaunchedRanks : public engine::RankHost {
  private:
   const LaunchedRank self_;
   const std::chrono::milliseconds silence_;
-  std::shared_ptr<engine::RankMesh> mesh_;
+  std::shared_ptr<engine::RankMesh> mesh_;  // a team has it, too
 };
 
 /// Who has the ranks of this run's layouts where they are processes: a launcher, or this process;

@@ -240,7 +240,7 @@ StepOutcome Trainer::step(std::span<const Sample> samples, std::span<const Sampl
   progress.at(0);
   engine::StepConfig config = step_config(options_);
   config.progress = [&](int64_t finished) { progress.at(finished); };
-  config.lr = engine::learning_rate(schedule_, backend_->steps());
+  config.lr = engine::learning_rate(schedule_, backend_->steps());  // before it counts this one
   config.trajectories = trajectories;
   config.held = std::move(held);
   StepOutcome out;

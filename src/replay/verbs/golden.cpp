@@ -25,7 +25,7 @@ using Part = int (*)(const GoldenArguments&);
 /// A part of the verb, with its arguments.
 struct Added {
   CLI::App* app;
-  std::shared_ptr<GoldenArguments> arguments;
+  std::shared_ptr<GoldenArguments> arguments;  // what is run has them, too
 };
 
 /// Takes a number of seconds, as many as a clock can count.

@@ -238,43 +238,61 @@ std::string summary(const std::vector<ObjectiveStep>& steps, double tolerance, b
          (unplaced == 0 ? "" : "; no row of policy_loss_debug fits " + counted(unplaced, "sample"));
 }
 
-int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
-  const std::string source = imported_from(record.dump().meta(), record.path()).value_or("");
+/// How the steps of a dump are judged. A dump of this program says its options itself; its numbers
+/// are held to the bit where the kernels are the portable ones.
+ObjectiveOptions objective_options(const ObjectiveArguments& arguments, const RecordedRun& record,
+                                   const std::string& source, const RunOptions& resolved) {
   ObjectiveOptions options;
-  options.setting.options = resolve_options(arguments, record, source);
-  if (arguments.flags.print_config()) {
-    std::cout << options_yaml(options.setting.options);
-    return 0;
-  }
+  options.setting.options = resolved;
   options.setting.sizes_known =
       arguments.flags.gives("rollout-batch-size") && arguments.flags.gives("n-samples-per-prompt");
   if (arguments.flags.gives("n-samples-per-prompt")) {
-    options.setting.group_size =
-        static_cast<uint64_t>(options.setting.options.n_samples_per_prompt);
+    options.setting.group_size = static_cast<uint64_t>(resolved.n_samples_per_prompt);
   }
   const auto recorded = source.empty() ? record.find_config() : std::nullopt;
   if (recorded) options.recorded = recorded->options;
-  const bool exact = recorded && options.setting.options.kernels == "portable";
+  const bool exact = recorded && resolved.kernels == "portable";
   options.setting.early_term = source == to_string(foreign::Framework::kMiles);
   options.policy_loss_files = keeps_policy_loss(record.dump());
   options.tolerance = arguments.tolerance.value_or(exact ? 0 : kForeignTolerance);
-  if (record.steps().empty()) {
-    throw Error(ErrorCode::kIncomplete, "the dump holds no training steps", arguments.from);
-  }
+  return options;
+}
+
+/// All chosen steps, judged and explained. `other`: why the options are not those of the dump.
+std::vector<ObjectiveStep> judged_steps(const ObjectiveArguments& arguments,
+                                        const RecordedRun& record, const ObjectiveOptions& options,
+                                        std::string& other) {
   const StepRange range = steps_of(arguments, record);
   std::vector<ObjectiveStep> all;
-  std::string other;
   for (const int64_t id : trained_rollouts(record)) {
     if (!range.holds_of(id, record.steps())) continue;
     RecordedRollout rollout = read_recorded_rollout(record, id);
     pick_reward(arguments.reward_key, rollout);
-    if (other.empty() && !recorded)
+    if (other.empty() && !options.recorded) {
       other = contradiction(arguments.flags, options.setting.options, rollout);
+    }
     auto steps = check_objective(rollout, options);
     keep_chosen(range, record, steps);
     std::ranges::move(steps, std::back_inserter(all));
   }
+  // An explanation is held against every step, so all must be there first.
   hold_explanations(record, arguments.reward_key, options, all);
+  return all;
+}
+
+int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
+  const std::string source = imported_from(record.dump().meta(), record.path()).value_or("");
+  const RunOptions resolved = resolve_options(arguments, record, source);
+  if (arguments.flags.print_config()) {
+    std::cout << options_yaml(resolved);
+    return 0;
+  }
+  const ObjectiveOptions options = objective_options(arguments, record, source, resolved);
+  if (record.steps().empty()) {
+    throw Error(ErrorCode::kIncomplete, "the dump holds no training steps", arguments.from);
+  }
+  std::string other;
+  const std::vector<ObjectiveStep> all = judged_steps(arguments, record, options, other);
   for (const ObjectiveStep& step : all) {
     if (arguments.json) std::cout << objective_json(step) << '\n';
   }

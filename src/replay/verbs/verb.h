@@ -13,7 +13,7 @@
 namespace rlreplay::replay {
 
 /// What a verb does once its words are read.
-using VerbRun = std::function<int()>;
+using VerbRun = std::function<int()>;  // owns the verb's arguments, as CLI11's callback does
 
 void add_diff(CLI::App& program, VerbRun& chosen);
 void add_doctor(CLI::App& program, VerbRun& chosen);
