@@ -7,6 +7,7 @@
 
 namespace rlreplay::kernels::cpu {
 
+/// A logit and its id.
 struct Ranked {
   float value = 0;
   int32_t id = 0;

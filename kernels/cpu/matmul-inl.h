@@ -30,6 +30,7 @@ inline constexpr int kTileRows = HWY_TARGET == HWY_AVX2 ? 6 : 12;
 /// Rows of a panel between the one that is prefetched and the one that is read.
 inline constexpr int64_t kAhead = 32;
 
+/// Begins the chains at +0.
 template <int kRows, int kPanels>
 HWY_INLINE void clear(Simd::F (&acc)[kRows][2 * kPanels]) {
 #pragma GCC unroll 12

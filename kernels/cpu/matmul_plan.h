@@ -23,6 +23,7 @@ struct LeafStep {
   int merges = 0;
 };
 
+/// The steps of an order: its leaves, segment by segment.
 [[nodiscard]] std::vector<LeafStep> leaf_steps(const DotOrder& order);
 
 /// Tiles that are on the stack at most.
@@ -35,6 +36,7 @@ struct StepBlock {
   int64_t open = 0;
 };
 
+/// Cuts steps into blocks of at most `most_k` k.
 [[nodiscard]] std::vector<StepBlock> step_blocks(const std::vector<LeafStep>& steps,
                                                  int64_t most_k);
 
@@ -63,6 +65,7 @@ struct TokenPlan {
   int64_t cached_panels = 1;  // of x, that stay in the cache while the tiles pass
 };
 
+/// tile_rows, panel: as of plan_product; `tiles` of N and `panels` of K are how many there are.
 [[nodiscard]] TokenPlan plan_token_product(int64_t tokens, int64_t tiles, int64_t panels,
                                            int64_t tile_rows, int64_t panel, int threads);
 

@@ -33,8 +33,6 @@ void each_range(ThreadPool& pool, size_t size, Body&& body) {
   each_item(pool, static_cast<int64_t>(size), 1, body);
 }
 
-// ---- the norm
-
 using DU = hn::Rebind<uint64_t, D>;
 using U = hn::Vec<DU>;
 
@@ -84,6 +82,9 @@ void propagate_carries(SquareSum& sum) {
   }
 }
 
+/// An exact sum: which worker takes an item changes nothing. Within an item a lane grows by less
+/// than 2^34 for each of at most 2^14 vectors; carried, an item adds less than 2^32 to a worker's
+/// limb: no limb reaches 2^63 before it is carried.
 void sum_squares(const SumSquares& op, ThreadPool& pool) {
   struct alignas(64) Partial {
     SquareSum sum;
@@ -103,8 +104,6 @@ void sum_squares(const SumSquares& op, ThreadPool& pool) {
   propagate_carries(total);
   for (size_t k = 0; k < total.size(); ++k) (*op.out)[k] += total[k];
 }
-
-// ---- the gradient in binary32
 
 /// fl(x) for a vector of int64. Binary64 holds |x| < 2^53; above, the low 11 bits only say on which
 /// side of a tie x lies, so they are folded into one that binary64 keeps.
@@ -134,8 +133,8 @@ void token_gradient(const TokenGradient& op, ThreadPool& pool) {
   });
 }
 
-// ---- AdamW
-
+/// The update in binary64 from the exact sums of a gradient: m, v and w are rounded to binary32 as
+/// they are stored, never before. A multiply-add is one rounding where it is one of the reference.
 class AdamWVector {
  public:
   explicit AdamWVector(const AdamW& op)

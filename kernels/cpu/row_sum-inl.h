@@ -86,6 +86,7 @@ struct TwoSums {
   float b = 0;
 };
 
+/// What two calls of `row` give, in one pass.
 template <class Term>
 HWY_INLINE TwoSums two_rows(int64_t n, Term term) {
   TwoSums total;

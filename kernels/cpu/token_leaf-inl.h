@@ -157,6 +157,7 @@ struct Pending {
 using Leaf = void (*)(const float* a, const float* b, int64_t tokens, const LeafRounding& rounding,
                       const Sums& sums, bool fetch, Pending& pending);
 
+/// The Leaf of a tile of kRows rows.
 template <int kRows>
 HWY_NOINLINE void leaf(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t tokens,
                        const LeafRounding& rounding, const Sums& sums, bool fetch,
@@ -195,6 +196,7 @@ template <int... kRow>
   return {leaf<kRow + 1>...};
 }
 
+/// The Leaf of a tile of 1 to kTileRows rows.
 [[nodiscard]] Leaf choose_leaf(int64_t rows) {
   static constexpr auto kLeaves = all_leaves(std::make_integer_sequence<int, kTileRows>());
   return kLeaves[static_cast<size_t>(rows - 1)];
