@@ -181,6 +181,8 @@ void PickleMachine::push_raw_text(Bytes bytes) {
   push(tree_.add_text(Kind::kText, as_text(bytes)));
 }
 
+/// Texts of Python 3 may hold surrogates; strings of Python 2 are bytes, and texts where they are
+/// UTF-8. A text of protocol 0 is decoded into memory of its own, by its line and not by a length.
 bool PickleMachine::run_text(uint8_t op) {
   const auto sized = [&](auto size) { return take(static_cast<uint64_t>(size), "a text"); };
   switch (op) {

@@ -13,6 +13,7 @@ namespace rlreplay {
   return out.append(": found ").append(found).append(", expected ").append(expected);
 }
 
+/// The same of two numbers.
 [[nodiscard]] std::string found_text(std::string_view what, std::integral auto found,
                                      std::integral auto expected) {
   return found_text(what, std::to_string(found), std::to_string(expected));

@@ -33,7 +33,7 @@ using GoldenEntries = std::map<std::string, std::string, std::less<>>;
 /// NaN, and int64 holds the number.
 [[nodiscard]] std::optional<int64_t> golden_distance(const std::string& recorded,
                                                      const std::string& now);
-
+/// What a golden file says.
 struct GoldenFile {
   std::string made_by;  // how to make it again; may have several lines
   GoldenEntries entries;

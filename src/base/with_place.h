@@ -18,11 +18,13 @@ template <class Work>
   }
 }
 
+/// The same, in a step.
 template <class Work>
 [[nodiscard]] auto with_step(StepId step, const Work& work) {
   return with_place("step " + step.name(), work);
 }
 
+/// The same, in a rollout.
 template <class Work>
 [[nodiscard]] auto with_rollout(int64_t rollout, const Work& work) {
   return with_place("rollout " + std::to_string(rollout), work);

@@ -45,7 +45,7 @@ class Model {
   const Shard& shard() const { return shard_; }
   const ParameterTable& parameters() const { return parameters_.table; }
   const std::vector<Slice>& slices() const { return parameters_.slices; }
-  const ShardTable& shard_table() const { return parameters_; }
+  const ShardTable& shard_table() const { return parameters_; }  // for tests and bench
   const Orders& orders() const { return orders_; }
   const PackedLayer& packed(int64_t layer) const { return packed_[static_cast<size_t>(layer)]; }
   const kernels::PackedWeight& packed_head() const { return head_; }

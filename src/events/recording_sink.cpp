@@ -99,6 +99,8 @@ void RecordingSink::rows(const Event& event, const EventView& values,
   if (scalars || options_.values) append(to.values, view);
 }
 
+/// A tensor comes in one call with its rows in order, so it is finished here; rows of tokens come
+/// in many calls, and wait for finish().
 void RecordingSink::whole(const Event& event, const EventView& values) {
   const EventSpec* spec = find_event(event);
   const DigestPlan plan = digest_plan(event, config_, parameters_);
