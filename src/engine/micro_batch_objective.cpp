@@ -72,8 +72,8 @@ MicroBatchObjective::MicroBatchObjective(const ModelContext& context, const Step
                                          const StepBatch& batch, size_t first, size_t count,
                                          StepResult& out)
     : context_(context),
-      step_(config),
-      config_(config.objective),
+      config_(config),
+      objective_(config.objective),
       batch_(batch),
       first_(first),
       count_(count),
@@ -92,7 +92,7 @@ void MicroBatchObjective::loss_gradient(kernels::Range rows, const Scores& score
                                         std::span<float> c, std::span<float> ce) {
   const auto begin = static_cast<size_t>(rows.begin), n = static_cast<size_t>(rows.size());
   const bool cut = context_.runtime.cp() != nullptr;
-  if (config_.reads_sequence()) {
+  if (objective_.reads_sequence()) {
     if (begin == 0 && cut) compute_whole(scores);
     if (begin == 0 && !cut && n > 0) compute(0, tokens_.size(), scores);
   } else if (n > 0) {
@@ -116,7 +116,7 @@ void MicroBatchObjective::keep_scores(const Scores& all) {
 TokenInput MicroBatchObjective::input(size_t row, float log_prob, float entropy) const {
   const size_t i = tokens_.sample[row];
   check_finite(context_, batch_.samples[i], tokens_.token[row], log_prob, entropy,
-               step_.train.temperature);
+               config_.train.temperature);
   return token_input(batch_.samples[i], batch_.targets[i], batch_.weight(i), tokens_.token[row],
                      log_prob, entropy);
 }
@@ -133,7 +133,7 @@ void MicroBatchObjective::compute(size_t begin, size_t n, const Scores& scores) 
   for (size_t r = 0; r < n;) {
     size_t end = r + 1;
     while (end < n && tokens_.sample[begin + end] == tokens_.sample[begin + r]) ++end;
-    const auto of_sample = sample_objective(config_, std::span(in).subspan(r, end - r));
+    const auto of_sample = sample_objective(objective_, std::span(in).subspan(r, end - r));
     terms.insert(terms.end(), of_sample.begin(), of_sample.end());
     r = end;
   }
@@ -146,7 +146,7 @@ void MicroBatchObjective::compute_whole(const Scores& own) {
   std::vector<TokenResult> mine;
   for (size_t r = 0; r < tokens_.size(); ++r)
     mine.push_back({own.log_probs[r], own.entropy[r], {}});
-  for_all_tokens(*context_.runtime.cp(), batch_.samples, first_, count_, step_.train.leaf,
+  for_all_tokens(*context_.runtime.cp(), batch_.samples, first_, count_, config_.train.leaf,
                  std::span<const TokenResult>(mine),
                  [&](size_t sample, size_t token, const TokenResult& result) {
                    out_.scores[sample].log_probs[token] = result.log_prob;
@@ -156,10 +156,11 @@ void MicroBatchObjective::compute_whole(const Scores& own) {
     const Sample& s = batch_.samples[i];
     const Scores& scores = out_.scores[i];
     for (size_t t = 0; t < scores.log_probs.size(); ++t) {
-      check_finite(context_, s, t, scores.log_probs[t], scores.entropy[t], step_.train.temperature);
+      check_finite(context_, s, t, scores.log_probs[t], scores.entropy[t],
+                   config_.train.temperature);
     }
     out_.terms[i] =
-        sample_objective(config_, sample_input(s, batch_.targets[i], batch_.weight(i), scores));
+        sample_objective(objective_, sample_input(s, batch_.targets[i], batch_.weight(i), scores));
   }
   const RowCoordinates at{tokens_.ids.data(), tokens_.positions.data()};
   std::vector<TokenInput> in;

@@ -42,8 +42,8 @@ class MicroBatchObjective {
   void keep_terms(size_t begin, std::span<const TokenTerms> terms);
 
   const ModelContext& context_;
-  const StepConfig& step_;
-  const ObjectiveConfig& config_;
+  const StepConfig& config_;
+  const ObjectiveConfig& objective_;
   const StepBatch& batch_;
   const size_t first_, count_;
   const ScoredTokens tokens_;  // of each scored row

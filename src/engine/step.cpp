@@ -62,6 +62,7 @@ class MicroBatchPass {
 void forward_backward(const ModelContext& context, Gradients& gradients, const StepBatch& batch,
                       const StepConfig& config, StepResult& out) {
   const std::vector<MicroBatch> all = micro_batches(batch.samples.size(), config.micro_batch_size);
+  // Begun anew each time that a step is taken; MicroBatchObjective fills both, of its own samples.
   out.scores.assign(batch.samples.size(), {});
   out.terms.assign(batch.samples.size(), {});
   StageOptions options = config.train;
@@ -132,6 +133,16 @@ std::string name_of(const Parameter& p, int64_t element) {
               "a contribution to a gradient is no finite number, or does not fit its exact sum");
 }
 
+/// Refuses a step whose contributions no further scale can take.
+[[noreturn]] void refuse_step(const Runtime& runtime, const ParameterTable& parameters,
+                              const Gradients& gradients, int scale,
+                              const std::function<void(const Runtime&)>& again) {
+  if (runtime.ranks != nullptr) refuse_in_ranks();
+  const Gradients::Refused refused = *gradients.refused();
+  if (refused.finite) refuse_overflow(parameters, refused, scale);
+  refuse_gradient(runtime, parameters, refused, again);
+}
+
 /// Takes back the events that the step has emitted. The empty sum is a barrier: no rank emits again
 /// before the sinks of all have forgotten.
 void restart(const Runtime& runtime) {
@@ -160,16 +171,16 @@ StepResult run_step(const Runtime& runtime, TrainState& state, Gradients& gradie
     out.scale = step_scale(runtime, global.loss_weight, held_scale, redone);
     gradients.begin(out.scale, global.counts);
     forward_backward(context, gradients, batch, config, out);
+    // Refused is a contribution that is no finite number, or too large for the exact sum at this
+    // scale: that one a smaller scale may take.
     const RefusedByRanks refused = gather_refused(runtime, gradients);
     if (!refused.any) break;
     if (!refused.finite || redone + 1 == kScaleTries) {
-      if (runtime.ranks != nullptr) refuse_in_ranks();
-      const auto what = gradients.refused();
-      if (what->finite) refuse_overflow(state.model.parameters(), *what, out.scale);
-      refuse_gradient(runtime, state.model.parameters(), *what, [&](const Runtime& watched) {
-        gradients.begin(out.scale, global.counts);
-        forward_backward(context.with(watched), gradients, batch, config, out);
-      });
+      refuse_step(runtime, state.model.parameters(), gradients, out.scale,
+                  [&](const Runtime& watched) {
+                    gradients.begin(out.scale, global.counts);
+                    forward_backward(context.with(watched), gradients, batch, config, out);
+                  });
     }
     restart(runtime);
   }

@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
   const bool json = std::any_of(
       argv, argv + argc, [](const char* text) { return std::string_view(text) == "--json"; });
   return run_reporting_errors("rlreplay", json, [&] {
+    // A rank that --layout started has no verb: its word is not read as one.
     if (argc == 2 && argv[1] == replay::kRankWord) {
       if (const auto served = replay::serve_launched_rank(argv[1])) return *served;
     }
@@ -53,6 +54,7 @@ int main(int argc, char** argv) {
     replay::add_verbs(program, chosen, behind_dashes);
     const auto ended = replay::read_words(program, {argv + 1, argv + argc});
     if (ended) return *ended;
+    // A launcher starts all ranks by the same words, so what they ask for was read; rank 0 does it.
     if (const auto served = replay::serve_launched_rank(argv[1])) return *served;
     if (std::string_view(argv[1]) == "capture") return chosen();  // which answers signals itself
     const replay::EndOnSignal on_signal(json);
