@@ -8,6 +8,7 @@
 using namespace rlreplay;
 
 TEST_CASE("the hash is XXH3-128 with seed 0, its high half first") {
+  // What xxHash itself gives for no bytes.
   CHECK(hash_of("").hex() == "99aa06d3014798d86001c324468d497f");
   CHECK(hash_of("rlreplay\n") == hash_of(std::string("rlreplay\n")));
 }
@@ -15,6 +16,7 @@ TEST_CASE("the hash is XXH3-128 with seed 0, its high half first") {
 TEST_CASE("the hash of pieces is the hash of the whole") {
   std::string text;
   for (int i = 0; i < 5000; ++i) text += static_cast<char>(i * 7);
+  // Around the 256 bytes that a hash in pieces keeps until more come.
   for (const size_t cut : {0, 1, 255, 256, 257, 1024, 4999, 5000}) {
     Hasher hasher;
     const std::span<const char> all(text);

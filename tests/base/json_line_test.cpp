@@ -13,6 +13,7 @@ using rlreplay::JsonDocument;
 using rlreplay::JsonLine;
 
 TEST_CASE("a line holds its members in order and reads back") {
+  // The text holds what JSON escapes, and a byte that is no UTF-8.
   const auto line = JsonLine()
                         .text("name", "a \"b\"\n\xff")
                         .integer("step", -3)
@@ -30,6 +31,7 @@ TEST_CASE("a line holds its members in order and reads back") {
 }
 
 TEST_CASE("numbers read back to the bit, in decimal and in bits") {
+  // Periodic in binary, signed zero, whole, the ends of the range, and a widened binary32.
   for (const double value :
        {0.1, 1.0 / 3, -0.0, 3.0, 1e300, 5e-324, -1.25e-310, static_cast<double>(0.1f)}) {
     const auto line = JsonLine().bits("loss", value).str();

@@ -53,7 +53,7 @@ TEST_CASE("two ends with = are configurations") {
   CHECK(parse({"branch=1..main"}).axis == Axis::kRevisions);
 }
 
-TEST_CASE("no range") {
+TEST_CASE("words that are no two ends are refused") {
   CHECK_THROWS_AS(parse({}), Error);
   CHECK_THROWS_AS(parse({"main"}), Error);
   CHECK_THROWS_AS(parse({"a...b"}), Error);

@@ -19,6 +19,9 @@ using namespace rlreplay::engine::test;
 namespace {
 
 constexpr int64_t kTokens = 512;
+/// What the estimate leaves out: stacks and buffers of threads, the allocator's rounding, and pages
+/// that were resident before. A buffer that is forgotten is a larger share of models of this size.
+constexpr double kUncounted = 0.2;
 
 ModelConfig middle_model() {
   ModelConfig c = small_model(Architecture::kQwen2);
@@ -78,7 +81,7 @@ TEST_CASE("the estimate of a training step is what the process grows by") {
     });
     CAPTURE(recompute, to_string(estimate), measured);
     CHECK(static_cast<double>(measured) ==
-          Approx(static_cast<double>(estimate.total())).epsilon(0.2));
+          Approx(static_cast<double>(estimate.total())).epsilon(kUncounted));
   }
 }
 
@@ -106,7 +109,7 @@ TEST_CASE("the estimate of a rollout is what the process grows by") {
   });
   CAPTURE(to_string(estimate), measured);
   CHECK(static_cast<double>(measured) ==
-        Approx(static_cast<double>(estimate.total())).epsilon(0.2));
+        Approx(static_cast<double>(estimate.total())).epsilon(kUncounted));
 }
 
 TEST_CASE("the parts of an estimate follow from the model's shape") {

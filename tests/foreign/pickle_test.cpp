@@ -2,11 +2,16 @@
 #include "format/foreign/tree_check.h"
 #include "tests/foreign/support.h"
 
+// Pickles are written out by opcodes, as pickletools names them: X a text by its length, J an
+// integer, ( a mark, t a tuple and l a list of what lies above it, c a global by two lines, R a
+// call, b a state, q and h into the memo and out of it, . the end. A pickle is refused by its first
+// opcode that is wrong: what stands before it must be sound, or the test would see another refusal.
 namespace rlreplay::foreign {
 namespace {
 
 using namespace std::string_literals;
 
+/// The archive around a pickle: one storage, of four floats.
 class OneRecord : public RecordSource {
  public:
   std::optional<Bytes> record(std::string_view key) const override {
@@ -18,6 +23,7 @@ class OneRecord : public RecordSource {
   std::string data_ = std::string(16, '\x01');
 };
 
+/// What the pickle holds, as canonical JSON. The tree is checked as whoever reads a file does it.
 std::string run(const std::string& pickle) {
   Tree tree;
   const OneRecord records;
@@ -47,13 +53,16 @@ std::string integers(std::initializer_list<int32_t> items) {
   return out + "t";
 }
 
+// What torch writes as a tensor's backward hooks.
 const std::string kNoHooks = "ccollections\nOrderedDict\n)R";
 
+/// The persistent id by which torch names a storage of the archive.
 std::string storage(const std::string& type = "FloatStorage", int32_t count = 4) {
   return "(" + text("storage") + "ctorch\n" + type + "\n" + text("0") + text("cpu") +
          integer(count) + "tQ";
 }
 
+/// A tensor that begins at element `offset` of its storage.
 std::string tensor(int32_t offset, const std::string& size, const std::string& stride,
                    const std::string& from = storage()) {
   return "ctorch._utils\n_rebuild_tensor_v2\n(" + from + integer(offset) + size + stride + "\x89" +
@@ -160,6 +169,7 @@ TEST_CASE("depth and sharing are bounded") {
   const size_t deep = 100000;
   corrupt("levels deep", std::string(deep, ']') + std::string(deep - 1, 'a') + ".");
   corrupt("levels deep", "N" + std::string(deep, '\x85') + ".");
+  // Eight references to the level below, on each of forty: 8^40 parts in some hundred bytes.
   std::string laughs = "]q\0"s + text("ha") + "a";
   for (char level = 0; level < 40; ++level) {
     laughs += "0](";

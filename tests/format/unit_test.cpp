@@ -22,6 +22,7 @@ bool equal(std::span<const std::byte> a, std::span<const std::byte> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
+/// Of no element, of one, within a chunk of the test and over several, and of the most dimensions.
 std::vector<std::vector<uint64_t>> shapes() {
   return {{0}, {3, 0, 2}, {1}, {7}, {1025}, {33, 65}, {2, 3, 5, 7, 1, 1, 2, 2}, {300'001}};
 }
@@ -74,6 +75,7 @@ TEST_CASE("several datasets are read at once, and a wrong one is named") {
   std::vector<std::vector<std::byte>> out;
   std::vector<UnitReader::Read> reads;
   for (const Dataset& d : all) out.emplace_back(d.bytes.size());
+  // In another order than they are stored in.
   for (size_t i = all.size(); i-- > 0;) reads.push_back({reader.find(all[i].path), out[i]});
   reader.read(reads);
   for (size_t i = 0; i < all.size(); ++i) CHECK(equal(out[i], all[i].bytes));
@@ -93,6 +95,7 @@ TEST_CASE("a wrong checksum of a frame: only a reader who compares it minds") {
   std::vector<std::byte> frame(frame_bound(d.bytes.size()));
   frame.resize(ChunkEncoder(packing.level).encode(d.bytes, frame));
   Buffer<std::byte> image = copy_of(unit.image.bytes());
+  // The frame is found by its bytes: a unit holds each chunk as the encoder gives it.
   std::byte* end = image.data() + image.size();
   std::byte* place = std::search(image.data(), end, frame.begin(), frame.end());
   REQUIRE(place != end);
@@ -130,7 +133,7 @@ TEST_CASE("equal content gives equal files, whatever the number of threads") {
 
   Packing packing;
   packing.chunk_bytes = 128 << 10;
-  packing.level = 3;
+  packing.level = 3;  // another file: its content must be called the same
   const EncodedUnit other = encode(all, 2, packing);
   CHECK(other.record.hash != one.record.hash);
   CHECK(other.record.content == one.record.content);
@@ -147,7 +150,7 @@ TEST_CASE("a difference is smaller, comes back with its base, and fails with ano
   next.base_bytes = old.bytes;
   const EncodedUnit unit = encode({next}, 2);
   CHECK(unit.record.content == plain.record.content);
-  CHECK(unit.record.size * 10 < plain.record.size);
+  CHECK(unit.record.size * 10 < plain.record.size);  // of 800 000 bytes at most 1000 differ
 
   ThreadPool pool(2);
   const UnitReader reader = UnitReader::open(copy_of(unit.image.bytes()), unit.record, pool);

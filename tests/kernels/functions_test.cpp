@@ -81,7 +81,7 @@ TEST_CASE("functions: a sample of 2^24 inputs gives the recorded digests on ever
   rlreplay::test::check_golden(RLREPLAY_GOLDEN "/functions.txt", digests);
 }
 
-TEST_CASE("functions: special values") {
+TEST_CASE("functions: zeros, infinities, NaN and the ends of their range give these bits") {
   struct Case {
     Function function;
     float x, y;

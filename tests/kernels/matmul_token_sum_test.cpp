@@ -8,6 +8,8 @@
 
 using namespace rlreplay::kernels;
 
+// The rules of docs/numerics.md for exact sums of gradients, at their borders: powers of two, the
+// numbers next to them, ties.
 TEST_CASE("token_scale: 46 - ceil(log2 weight), at most 126, zero counts as one") {
   REQUIRE(token_scale(0) == 46);
   REQUIRE(token_scale(1) == 46);

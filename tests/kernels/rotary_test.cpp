@@ -186,7 +186,7 @@ TEST_CASE("rotary: bits are recorded, and no thread count changes them") {
   }
 }
 
-TEST_CASE("rotary: what is refused") {
+TEST_CASE("rotary: odd heads, equal factors, no theta and too large an angle are refused") {
   ThreadPool pool(1);
   RopeConfig config = kQwen;
   config.head_size = 7;

@@ -101,7 +101,7 @@ TEST_CASE("every code point survives encoding") {
   }
 }
 
-TEST_CASE("normalization form C") {
+TEST_CASE("form C composes marks and orders them, and leaves compatibility characters") {
   CHECK(normalize_nfc("plain") == "plain");
   CHECK(normalize_nfc("e\u0301") == "\u00e9");
   CHECK(normalize_nfc("\u212b\u2126") == "\u00c5\u03a9");

@@ -52,7 +52,7 @@ TEST_CASE("exact: white space around does not count") {
   CHECK(score_one(Kind::kExact, "", " ") == 1);
 }
 
-TEST_CASE("final numbers") {
+TEST_CASE("the final number is that of the last mark, and without one the last of the text") {
   const std::pair<const char*, const char*> kCases[] = {
       {"", "none"},
       {"no digits", "none"},
