@@ -50,6 +50,8 @@ std::string read_incomplete(const Folder& folder) {
   return at_byte(0, [&] { return unstable_of(text); });
 }
 
+/// That a dump is not finished is said by the mark's being there: one that cannot be read says no
+/// more.
 std::string find_incomplete(const Folder& folder) {
   try {
     return read_incomplete(folder);

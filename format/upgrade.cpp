@@ -48,6 +48,7 @@ UpgradeReport upgrade_to(const std::string& from, DumpPlace place, int threads) 
   refuse_what_is_not_whole(from, dump);
   Hash root;
   {
+    // The writer has ended before the new dump takes its place.
     WriterOptions writing;
     writing.threads = threads;
     writing.durable = Durable::kSealed;

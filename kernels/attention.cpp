@@ -35,6 +35,7 @@ void check_sample(Range queries, int64_t position, Heads<const float> k, Heads<c
 
 float attention_scale(int64_t head_size) { return 1.0f / std::sqrt(static_cast<float>(head_size)); }
 
+/// A rank may begin and end inside of a group: the group's query heads are cut to the rank's.
 Range HeadGroups::query_heads(int64_t kv_head, int64_t heads) const {
   const int64_t first = (first_head / group + kv_head) * group - first_head;
   return {std::max<int64_t>(0, first), std::min(heads, first + group)};

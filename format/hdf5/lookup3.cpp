@@ -57,6 +57,7 @@ uint32_t lookup3(std::span<const std::byte> bytes) {
     words.add(bytes.data());
     words.mix();
   }
+  // The last 1 to 12 bytes are finished and not mixed; the zeros behind them add nothing.
   std::byte rest[12] = {};
   std::copy(bytes.begin(), bytes.end(), rest);
   words.add(rest);

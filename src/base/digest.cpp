@@ -24,6 +24,7 @@ std::string described(std::string_view name, DType dtype, std::span<const int64_
 
 }  // namespace
 
+/// Modulo 2^128, so that blocks may be added in any order.
 Digest& Digest::operator+=(const Digest& other) {
   low += other.low;
   high += other.high + (low < other.low ? 1 : 0);

@@ -54,6 +54,7 @@ Layout parse_layout(std::string_view text) {
   }
   Layout out{sizes[0].value_or(1), sizes[1].value_or(1),      sizes[2].value_or(1),
              sizes[3].value_or(1), sizes[5].value_or(0) == 1, sizes[6].value_or(0) == 1};
+  // By pairs first, which fit: the product of four such sizes may not.
   if (int64_t{out.dp} * out.tp > kMaxRanks || int64_t{out.pp} * out.cp > kMaxRanks ||
       out.ranks() > kMaxRanks) {
     refuse(text, "has more than " + std::to_string(kMaxRanks) + " ranks");
@@ -67,6 +68,7 @@ std::string to_string(const Layout& l) {
          (l.zero ? ",zero=1" : "");
 }
 
+// tp counts fastest, then cp, dp and pp; rank_of is the inverse.
 RankPlace place_of(const Layout& l, int rank) {
   return {.dp = rank / (l.tp * l.cp) % l.dp,
           .tp = rank % l.tp,

@@ -26,6 +26,7 @@ Progress::~Progress() {
   if (terminal_) std::fputs("\r\033[K", stderr);
 }
 
+// At most ten times a second, and once at the end.
 void Progress::at(int64_t done) {
   if (!terminal_) return;
   const auto now = std::chrono::steady_clock::now();

@@ -19,6 +19,7 @@ void transformer_forward(const ModelContext& context, const RowBatch& batch,
   const int64_t T = batch.rows();
   check(runtime.ranks == nullptr || !runtime.ranks->layout.sp,
         "a forward alone does not cut the stream");
+  // Those of one layer serve all, since nothing goes backward.
   LayerActivations a;
   a.resize(model, T, T);
   Buffer<float> out(static_cast<size_t>(T * c.hidden)), r(static_cast<size_t>(T));
@@ -47,6 +48,7 @@ Scores score_samples(const ModelContext& context, std::span<const Sample* const>
 Scores score(const ModelContext& context, std::span<const Sample* const> samples,
              float temperature) {
   for (const Sample* s : samples) check_sample(context.model.config(), *s);
+  // Scoring is no event of a step, whoever watches the runtime.
   const Runtime unseen = context.runtime.with(nullptr);
   Scores out = score_samples(context.with(unseen), samples, temperature);
   if (!context.model.shard().last) return out;

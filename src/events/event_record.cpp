@@ -21,6 +21,7 @@ Digest StepEvents::total(Op op) const {
 }
 
 void StepEvents::prepend(StepEvents rollout) {
+  // The rollout's row sets come first: the own ones get higher numbers.
   const auto shift = static_cast<int>(rollout.row_sets.size());
   for (EventRecord& r : events) {
     if (r.row_set >= 0) r.row_set += shift;

@@ -29,6 +29,7 @@ RowSet event_rows(const EventSpec& spec, std::span<const SampleShape> samples) {
     if (of_response(spec)) {
       run = {s.id, s.prompt_length, s.length - s.prompt_length};
     } else if (spec.phase == Phase::kRollout) {
+      // The last token is drawn, and goes through no layer.
       run.count -= 1;
     }
     if (run.count > 0) out.push_back(run);

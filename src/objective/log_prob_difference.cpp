@@ -15,6 +15,7 @@ LogProbDifference compare_log_probs(std::span<const Sample> samples,
   LogProbDifference out;
   std::vector<double> distances;
   double sum = 0;
+  // By id: the chain of the sum does not depend on the order of the batch.
   for (const size_t i : by_id(samples)) {
     const Sample& s = samples[i];
     const auto tokens = static_cast<size_t>(s.response_length());

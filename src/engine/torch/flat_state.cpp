@@ -5,6 +5,7 @@
 namespace rlreplay::aten {
 namespace {
 
+/// Parts of one memory, each without a history of autograd.
 std::vector<at::Tensor> views(const ParameterTable& parameters, const at::Tensor& flat) {
   std::vector<at::Tensor> out;
   for (const Parameter& p : parameters.list) {

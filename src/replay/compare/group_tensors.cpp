@@ -36,6 +36,8 @@ std::optional<std::pair<DType, Buffer<std::byte>>> GroupTensors::read(const std:
   return std::pair(alone->dataset->dtype, dump_.read(*alone->unit, *alone->dataset));
 }
 
+/// Tried once. Parts that contradict one another make no group; what a single unit holds is found
+/// without.
 std::optional<format::LogicalGroup>& GroupTensors::logical() {
   if (std::exchange(tried_, true)) return logical_;
   try {

@@ -22,6 +22,7 @@ std::vector<std::string_view> parts_of(std::string_view name) {
   return out;
 }
 
+/// A number as writers of weights count: without sign and leading zero. All else belongs to a name.
 std::optional<int64_t> number_of(std::string_view part) {
   const auto number = parse_number<int64_t>(part);
   if (!number || *number < 0 || *number >= kMostLayers || part.starts_with('-')) return {};

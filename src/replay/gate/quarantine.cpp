@@ -16,6 +16,7 @@ std::string day_text(const year_month_day& day) {
                    static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day()));
 }
 
+/// A day of the calendar as day_text writes it: no other text of it is one.
 bool is_day(const std::string& text) {
   if (text.size() != 10) return false;
   const auto year = parse_number<int>(text.substr(0, 4));
@@ -57,6 +58,7 @@ std::string today() {
   return day_text(std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now()));
 }
 
+// Days in this form are ordered as their texts are. The last one is included.
 bool holds(const std::optional<Quarantine>& quarantine, const std::string& day) {
   return quarantine && day <= quarantine->until;
 }

@@ -24,6 +24,7 @@ void add_rollout_logprobs(Variants& out, const S& from, const std::string& reaso
   if (from.options.use_rollout_logprobs || !from.options.use_tis) {
     return add_flag(out, from, &RunOptions::use_rollout_logprobs, "--use-rollout-logprobs", reason);
   }
+  // Both together are refused as options.
   out.push_back({"--use-rollout-logprobs without --use-tis",
                  reason,
                  [](S& s) {

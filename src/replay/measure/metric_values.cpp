@@ -17,6 +17,7 @@ MetricValue MetricValues::operator[](size_t index) const {
   return {held_->numbers[index]};
 }
 
+// Copies have their values in common until one of them grows.
 void MetricValues::push_back(const MetricValue& value) {
   if (!held_) {
     held_ = std::make_shared<Held>();

@@ -55,6 +55,7 @@ void ElementSink::whole(const engine::Event& event, const engine::EventView& val
   }
 }
 
+// A step begins anew before its gradients are reduced: what comes again is of the phases before.
 void ElementSink::restart() {
   for (size_t i = 0; i < kept_.size(); ++i) {
     if (wanted_[i].event.phase <= engine::Phase::kBackward) kept_[i].clear();

@@ -17,11 +17,14 @@ namespace {
 
 using kernels::KernelSet;
 
+/// The distance from a number of this size to the next one in binary32.
 double last_place(double value) {
   const float size = std::abs(static_cast<float>(value));
   return static_cast<double>(std::nextafter(size, std::numeric_limits<float>::infinity())) - size;
 }
 
+/// Bits are compared with the record, errors with `right`: what differs from a record may be nearer
+/// to what is right.
 OperationSide compare_side(std::string by, std::span<const float> values,
                            std::span<const float> record, std::span<const double> right) {
   OperationSide out;
@@ -32,6 +35,7 @@ OperationSide compare_side(std::string by, std::span<const float> values,
     if (!same_value(values[i], record[i]) && out.differing++ == 0) out.first = at;
     const bool same = same_value(static_cast<double>(values[i]), right[i]);
     double error = same ? 0 : std::abs(values[i] - right[i]);
+    // One of the two is no number: no error is larger.
     if (std::isnan(error)) error = std::numeric_limits<double>::infinity();
     squares += error * error;
     if (error > 0) out.ulps = std::max(out.ulps, error / last_place(right[i]));

@@ -33,6 +33,7 @@ Watch::Watch(const RunOptions& options, const ReplayPlan& plan, Trainer& trainer
                      parse_layout(options.layout), &recording_);
 }
 
+/// An observer sees the first step that is taken, and in that step nothing is planted.
 engine::EventSink* Watch::begin(int64_t rollout, int64_t step, std::span<const Sample> samples) {
   both_.reset();
   if (plan_.observer != nullptr && !observed_) {

@@ -35,6 +35,7 @@ int explain_element(const WhyArguments& arguments, const RecordedRun& record) {
                     options.kernels,
                 arguments.dump);
   }
+  // The numbers of any layout are those of one rank.
   options.layout = {};
   Machine machine(options);
   const auto model = recorded_model(record);
