@@ -111,6 +111,7 @@ std::optional<std::vector<Box>> boxes_of(std::string_view name, std::span<const 
   } else if (!tensors->empty()) {
     return std::nullopt;
   }
+  // Boxes lie one behind the other in the dataset, and fill it.
   if (elements_of(shape) != total) return std::nullopt;
   return out;
 }

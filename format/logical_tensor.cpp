@@ -37,6 +37,8 @@ std::string text_of(const std::byte* at, DType dtype) {
 
 }  // namespace
 
+/// A rank stores binary64 where binary32 does not hold its numbers: blocks of one tensor may be of
+/// both.
 std::optional<DType> common_type(DType a, DType b) {
   if (a == b) return a;
   if (is_float(a) && is_float(b)) return DType::kF64;
@@ -124,6 +126,8 @@ std::optional<LogicalTensor::Differing> LogicalTensor::put(const Box& box, DType
     for (size_t d = 0; d < cut; ++d) begin = begin * shape_[d] + box.dims[d].first + at[d];
     begin = (begin * shape_[cut] + box.dims[cut].first) * width;
     const std::byte* from = elements.data() + done * size;
+    // A run that no block gave yet is copied at once, any other by its elements, to find the first
+    // that two blocks say differently.
     if (none_given(begin, begin + run)) {
       copy(begin, run, from, dtype);
     } else {

@@ -47,6 +47,8 @@ void File::cut(uint64_t size) {
   bytes_ = bytes_.first(static_cast<size_t>(size));
 }
 
+/// As much as each byte twice, in a structure and in an object within it: structures that name each
+/// other in a circle end here, and overlaps are looked for once all is read.
 void File::count(uint64_t size) {
   expect(size <= left_, kOverlap);
   left_ -= size;

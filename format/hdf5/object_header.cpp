@@ -61,6 +61,8 @@ ObjectHeader::ObjectHeader(File& file, uint64_t address) : file_(file), address_
   constexpr uint64_t kSizeBits = 0x03, kNumbered = 0x04, kPhaseChange = 0x10, kTimes = 0x20;
   constexpr uint64_t kKnown = 0x3f;
   constexpr char kSignature[] = "OHDR";
+  // A header says itself how long it is: that is read ahead, then the whole is taken and its
+  // checksum compared.
   Cursor ahead = file.look_ahead(address);
   const size_t room = ahead.left();
   ahead.skip(sizeof kSignature - 1);
@@ -79,6 +81,7 @@ ObjectHeader::ObjectHeader(File& file, uint64_t address) : file_(file), address_
   Cursor chunk = file.block(address, prefix + size + 4, kSignature);
   chunk.skip(prefix - (sizeof kSignature - 1));
   add_messages(chunk, (flags & kNumbered) != 0);
+  // This ends: each continuation takes bytes of the file, which are counted (File::count).
   while (!continuations_.empty()) {
     Cursor place(continuations_.back(), file);
     continuations_.pop_back();

@@ -64,6 +64,7 @@ void RemoteSink::part(const Event& event, int /*rank*/, const EventView& values,
   pack(packer.add(RankNote::kPart), event);
   pack_view(packer, values);
   mesh_.note(0, packer.add(row).add(column).take());
+  // The sink at rank 0 may change elements: they come back before this rank computes with them.
   const std::vector<std::byte> elements = mesh_.receive(0, kPartCall, 0);
   const size_t bytes = static_cast<size_t>(values.cols) * size_of(values.dtype);
   check(elements.size() == static_cast<size_t>(values.rows) * bytes,

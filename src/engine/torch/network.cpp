@@ -6,6 +6,7 @@
 namespace rlreplay::aten {
 namespace {
 
+/// Under kHf they are binary32 where transformers keeps them: as they are made, and once scaled.
 at::Tensor inverse_frequencies(const ModelConfig& c, kernels::Rope rope) {
   const auto exponent = at::arange(0, c.head_dim, 2, at::kDouble) / static_cast<double>(c.head_dim);
   auto inverse = 1.0 / at::pow(c.rope_theta, exponent);
@@ -39,6 +40,7 @@ void Network::need_angles(int64_t positions) {
   auto angles = at::arange(positions, at::kDouble).unsqueeze(1) *
                 inverse_frequencies(config_, rope_).unsqueeze(0);
   if (rope_ == kernels::Rope::kHf) angles = angles.to(at::kFloat).to(at::kDouble);
+  // A column of the first half is turned by the angle of its partner in the second.
   angles = at::cat({angles, angles}, 1);
   all_cos_ = angles.cos().to(weights_.front().scalar_type());
   all_sin_ = angles.sin().to(weights_.front().scalar_type());

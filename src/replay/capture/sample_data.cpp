@@ -19,6 +19,7 @@ void add_response(std::vector<T>& to, const Sample& sample, std::span<const T> v
   to.insert(to.end(), values.begin(), values.end());
 }
 
+/// Nothing where a sample lacks its values: a capture has a column of all samples or of none.
 template <class Get>
 std::optional<TokenFloats> token_floats(std::span<const Sample> samples, const Get& get) {
   TokenFloats out;

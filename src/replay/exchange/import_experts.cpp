@@ -33,6 +33,7 @@ std::optional<Numbers> placed(const foreign::Tree& tree, Value value, uint64_t t
   const std::vector<int64_t>* shape = nullptr;
   if (value.kind == Kind::kTensor) shape = &tree.tensor(value).shape;
   if (value.kind == Kind::kArray) shape = &tree.array(value).shape;
+  // A row for each token that went through the model: all but the last.
   if (shape == nullptr || shape->size() != 3 ||
       shape->front() + 1 != static_cast<int64_t>(tokens)) {
     return std::nullopt;

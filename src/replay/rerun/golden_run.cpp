@@ -13,6 +13,7 @@
 namespace rlreplay::replay {
 namespace {
 
+/// Options that change no number of a run: a golden file does not name them.
 constexpr std::string_view kWithoutEffect[] = {
     "micro-batch-size", "recompute", "rollout-slots", "save",
     "threads",          "record",    "weights",       "rollout-only"};
