@@ -1,3 +1,4 @@
+"""Advantages by group on a bandit: a trainer with PyTorch that leaves its numbers."""
 import hashlib, json, os
 import torch
 
