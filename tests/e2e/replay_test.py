@@ -196,7 +196,32 @@ class Held(Replay):
             bad = self.rewrite("bad", {STEP: {f"1-0/{name}": first}})
             found, = self.closing("train", "--from", bad, code=1)["different_values"]
             self.assertEqual((found["name"], found["token"], found["record"], found["replay"]),
-                             (name, 0, 1, 0))
+                             (f"{name} of prompts", 0, 1, 0))
+
+    def test_what_differs_is_named_causes_first(self):
+        """In the order in which a run computes it, and all that is compared counts."""
+        def ends(values):
+            values[0], values[-1] = 1, 1 - values[-1]  # of a prompt and of a response
+            return values
+
+        def scalar(values):
+            values[0] += 1
+            return values
+        columns = ("entropy", "log_probs", "advantages", "loss_mask")
+        bad = self.rewrite("bad", {STEP: {"1-0/scalars": scalar,
+                                          **{f"1-0/{name}": ends for name in columns}}})
+        closing = self.closing("train", "--from", bad, code=1)
+        named = [found["name"] for found in closing["different_values"]]
+        self.assertEqual(set(named[:4]), {f"{name} of prompts" for name in columns})
+        self.assertEqual(named[4:], ["loss_mask", "advantages", "log_probs", "entropy", "loss"])
+        text = self.run_program("train", "--from", bad).stdout
+        said = text.partition("that the replay does not give:\n  ")[2]
+        self.assertTrue(said.startswith(named[0] + " 1 recorded"), text)
+        # A number of prompts is one that was compared.
+        bare = self.rewrite("bare", {STEP: {"1-0/loss_mask": ends}})
+        found = self.closing("train", "--from", bare, code=1)
+        compared = sum(one["compared"] for one in closing["different_values"])
+        self.assertGreater(found["values"], compared)
 
     def test_numbers_of_a_rollout(self):
         def put(index, value):
@@ -211,7 +236,7 @@ class Held(Replay):
             self.assertEqual([line["identical"] for line in lines], [False, True, True])
             found, = lines[0]["different_values"]
             self.assertEqual((found["name"], found["token"], found["record"], found["different"]),
-                             (name, token, value, 1))
+                             (name + " of prompts" * (token == 0), token, value, 1))
             text = self.run_program("rollout", bad).stdout
             self.assertIn("recorded numbers of rollout 0 that the replay does not give:\n  " + name,
                           text)
@@ -226,7 +251,24 @@ class Held(Replay):
         found, = self.closing("train", "--from", bad, code=1)["different_values"]
         self.assertIn("statistics of forward/", found["name"])
         self.assertEqual((found["record"] - found["replay"], found["different"]), (1, 1))
-        self.assertIs(self.closing("train", "--from", dump)["identical"], True)
+        same, other = (self.closing("train", "--from", dump, *layout)
+                       for layout in ([], ["--layout", "tp=2"]))
+        plain = self.closing("train", "--from", self.dump)
+        self.assertEqual((same["identical"], other["identical"]), (True, True))
+        # Ranks sum in another order: their statistics are not held against the record's.
+        self.assertEqual((same["statistics_not_compared"], plain["statistics_not_compared"]),
+                         (None, None))
+        why = ("the replay is of the layout dp=1,tp=2,pp=1,cp=1, the record of "
+               "dp=1,tp=1,pp=1,cp=1, whose ranks sum in another order")
+        self.assertEqual(other["statistics_not_compared"], why)
+        self.assertEqual((same["values"] > other["values"], other["values"]),
+                         (True, plain["values"]))
+        rollouts = self.closing("rollout", dump, "--layout", "tp=2")
+        self.assertEqual(rollouts["statistics_not_compared"], why)
+        for verb in "train", "rollout":
+            for layout, said in ([], False), (["--layout", "tp=2"], True):
+                text = " ".join(self.run_program(verb, dump, *layout).stdout.split())
+                self.assertIs("statistics of events not compared: " + why in text, said)
 
     def test_what_was_compared_is_said(self):
         closing = self.closing("train", "--from", self.dump)

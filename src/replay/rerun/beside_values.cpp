@@ -11,15 +11,11 @@
 namespace rlreplay::replay {
 namespace {
 
-void finish(StepValues& to, StepValueDifference found) {
-  if (found.different > 0) to.different.push_back(std::move(found));
-}
-
 /// The numbers of a column at the tokens of prompts. `prompt`: tokens of it, of a row.
 template <class Data, class Values, class Prompt>
 void add_column(const Data& data, std::string_view name, const Values& column, const Prompt& prompt,
                 StepValues& to) {
-  StepValueDifference found{.name = std::string(name)};
+  StepValueDifference found{.name = std::string(name) + " of prompts"};
   for (size_t s = 0; s < data.size(); ++s) {
     if (!column.has(s)) continue;
     const uint64_t begin = data.offsets[s];
@@ -34,10 +30,15 @@ void add_column(const Data& data, std::string_view name, const Values& column, c
       found.take(record, 0, data.sample_id[s], static_cast<int64_t>(t - begin));
     }
   }
-  finish(to, std::move(found));
+  to.add(std::move(found));
 }
 
 }  // namespace
+
+std::string Layouts::text() const {
+  return "the replay is of the layout " + to_string(replay) + ", the record of " +
+         to_string(record) + ", whose ranks sum in another order";
+}
 
 void add_prompt_values(const RecordedRun& run, const StepId& step, std::span<const Sample> samples,
                        StepValues& to) {
@@ -74,11 +75,17 @@ void add_finishes(const format::RolloutData& data, const std::vector<bool>& stop
     found.take(static_cast<double>((*data.finish)[s]), static_cast<double>(replay),
                data.sample_id[s], {});
   }
-  finish(to, std::move(found));
+  to.add(std::move(found));
 }
 
 void add_statistics(const engine::StepEvents& record, const engine::StepEvents& replay,
-                    StepValues& to) {
+                    const Layouts& layouts, StepValues& to) {
+  if (layouts.record != layouts.replay) {
+    const bool any = std::ranges::any_of(
+        record.events, [](const engine::EventRecord& event) { return event.stats.has_value(); });
+    if (any) to.statistics_skipped = layouts.text();
+    return;
+  }
   constexpr double engine::Stats::*kNumbers[] = {&engine::Stats::min, &engine::Stats::max,
                                                  &engine::Stats::mean, &engine::Stats::rms};
   for (const auto& [in_record, in_replay] : paired_events(record, replay)) {
@@ -88,7 +95,7 @@ void add_statistics(const engine::StepEvents& record, const engine::StepEvents& 
     for (const auto number : kNumbers) {
       found.take(*in_record->stats.*number, *in_replay->stats.*number, {}, {});
     }
-    finish(to, std::move(found));
+    to.add(std::move(found));
   }
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "format/rollout_data.h"
+#include "src/base/layout.h"
 #include "src/events/event_record.h"
 #include "src/replay/record/recorded_run.h"
 #include "src/replay/rerun/step_values.h"
@@ -22,9 +24,17 @@ void add_prompt_values(const format::RolloutData& data, StepValues& to);
 void add_finishes(const format::RolloutData& data, const std::vector<bool>& stopped,
                   StepValues& to);
 
-/// Adds the statistics of events that are other numbers where the digests are the same. `replay` is
-/// of the record's layout: another sums in another order.
+/// How the ranks of a record and of its replay share a step.
+struct Layouts {
+  Layout record, replay;
+
+  /// Why statistics of the two are not compared.
+  [[nodiscard]] std::string text() const;
+};
+
+/// Adds the statistics of events that are other numbers where the digests are the same. Of another
+/// layout none are compared, which is said: it sums in another order.
 void add_statistics(const engine::StepEvents& record, const engine::StepEvents& replay,
-                    StepValues& to);
+                    const Layouts& layouts, StepValues& to);
 
 }  // namespace rlreplay::replay

@@ -76,7 +76,7 @@ class Replay {
         trainer_(trainer),
         recorder_(recorder),
         watch_(options, plan, trainer, pool),
-        same_layout_(options.layout == record.config().options.layout) {}
+        layouts_{parse_layout(record.config().options.layout), parse_layout(options.layout)} {}
 
   ReplayedStep run(const StepId& id, bool judged) {
     load_rollout(id);
@@ -107,7 +107,8 @@ class Replay {
     out.outcome.recorded_scalars = recorded_scalars(recorded_step);
     out.values = compare_values(recorded_step, out.outcome, samples, targets, taken_);
     add_prompt_values(record_, id, recorded_step.samples, out.values);
-    if (same_layout_) add_statistics(recorded, events, out.values);
+    add_statistics(recorded, events, layouts_, out.values);
+    out.values.in_order();
     out.judged = judged || out.outcome.result.replicas;
     out.outcome.identical = out.identical();
     if (recorder_ != nullptr && !out.outcome.result.replicas)
@@ -231,7 +232,7 @@ class Replay {
   Trainer& trainer_;
   Recorder* recorder_;
   Watch watch_;
-  bool same_layout_;  // as the record's
+  Layouts layouts_;
   std::optional<engine::StepEvents> recorded_before_, replayed_before_;
   std::optional<RecordedRollout> rollout_;
   std::vector<SampleTargets> targets_;

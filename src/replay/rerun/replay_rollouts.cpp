@@ -44,9 +44,8 @@ std::optional<LogProbDifference> compare(std::span<const Sample> recorded,
   return compare_log_probs(recorded, b, a);
 }
 
-/// `same_layout`: the replay has the record's.
 ReplayedRollout replay_rollout(const RecordedRun& record, int64_t id, Trainer& trainer,
-                               Watch& watch, bool same_layout) {
+                               Watch& watch, const Layouts& layouts) {
   const std::vector<Sample> recorded = replayable_samples(record, id);
   Progress progress("rollout " + std::to_string(id), "samples",
                     static_cast<int64_t>(recorded.size()));
@@ -65,14 +64,16 @@ ReplayedRollout replay_rollout(const RecordedRun& record, int64_t id, Trainer& t
   check_computable(before, record.path());
   const engine::StepEvents events = watch.finish(id, 0);
   out.difference = compare_steps(before, events);
-  if (same_layout) add_statistics(before, events, out.values);
+  add_statistics(before, events, layouts, out.values);
   const auto data = format::find_rollout_data(record.dump(), id);
   if (!data) return out;
   add_prompt_values(*data, out.values);
-  if (out.different_tokens > 0) return out;
-  std::vector<bool> stopped;
-  for (const Sample& s : replayed) stopped.push_back(trainer.has_stopped(s));
-  add_finishes(*data, stopped, out.values);
+  if (out.different_tokens == 0) {
+    std::vector<bool> stopped;
+    for (const Sample& s : replayed) stopped.push_back(trainer.has_stopped(s));
+    add_finishes(*data, stopped, out.values);
+  }
+  out.values.in_order();
   return out;
 }
 
@@ -98,7 +99,7 @@ bool replay_rollouts(const RecordedRun& record, const RunOptions& options, const
   }
   check_injection(plan, record);
   Watch watch(options, plan, trainer, pool);
-  const bool same_layout = options.layout == record.config().options.layout;
+  const Layouts layouts{parse_layout(record.config().options.layout), parse_layout(options.layout)};
   bool identical = true;
   std::optional<int64_t> before;
   for (const int64_t id : record.rollouts()) {
@@ -110,7 +111,7 @@ bool replay_rollouts(const RecordedRun& record, const RunOptions& options, const
                       "; capture with --weights first or all",
                   record.path());
     }
-    const ReplayedRollout rollout = replay_rollout(record, id, trainer, watch, same_layout);
+    const ReplayedRollout rollout = replay_rollout(record, id, trainer, watch, layouts);
     report(rollout);
     identical = identical && rollout.identical();
     if (!identical && plan.stop_at_first) return false;

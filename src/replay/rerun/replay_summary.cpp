@@ -70,6 +70,10 @@ std::string indented(const std::string& text) { return "  " + wrapped(text, kLin
 
 }  // namespace
 
+std::string skipped_line(const std::string& why) {
+  return why.empty() ? "" : indented("statistics of events not compared: " + why);
+}
+
 void ReplaySummary::add(const StepOutcome& outcome) {
   ++steps;
   if (outcome.identical && !*outcome.identical) ++different;
@@ -97,6 +101,7 @@ void ReplaySummary::add(const ReplayedStep& step) {
   }
   add_new(not_compared, step.values.not_compared);
   add_new(taken, step.values.taken);
+  if (statistics_skipped.empty()) statistics_skipped = step.values.statistics_skipped;
 }
 
 std::string summary_text(const ReplaySummary& summary, const std::string& dump, size_t steps) {
@@ -115,7 +120,7 @@ std::string summary_text(const ReplaySummary& summary, const std::string& dump, 
   const std::string changes = "largest change: " + change_text("loss", summary.loss) + ", " +
                               change_text("grad_norm", summary.grad_norm) + ", " +
                               change_text("log-probability", summary.log_prob);
-  return indented(what) + indented(changes);
+  return indented(what) + indented(changes) + skipped_line(summary.statistics_skipped);
 }
 
 std::string summary_json(const ReplaySummary& summary, const std::string& dump, size_t steps,
@@ -133,6 +138,9 @@ std::string summary_json(const ReplaySummary& summary, const std::string& dump, 
   out.json("different_values", summary.different_values.empty() ? "[]" : summary.different_values);
   out.json("taken", json_list(summary.taken));
   out.json("not_compared", json_list(summary.not_compared));
+  const std::string& skipped = summary.statistics_skipped;
+  skipped.empty() ? out.null("statistics_not_compared")
+                  : out.text("statistics_not_compared", skipped);
   incomplete.empty() ? out.null("incomplete") : out.text("incomplete", incomplete);
   return out.str();
 }

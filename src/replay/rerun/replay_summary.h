@@ -26,6 +26,7 @@ struct ReplaySummary {
   std::optional<LargestChange> loss, grad_norm, log_prob;  // where they were recorded
   std::vector<std::string> not_compared, taken;            // names of recorded numbers
   std::string different_values;                            // of the first step with any, as JSON
+  std::string statistics_skipped;                          // why statistics were not compared
 
   void add(const StepOutcome& outcome);
   void add(const ReplayedStep& step);
@@ -34,10 +35,14 @@ struct ReplaySummary {
   [[nodiscard]] bool judged() const { return events + values > 0; }
 };
 
-/// Two lines: against what and how much was compared, and the largest changes. `steps`: how many
+/// Two or three lines: against what and how much was compared, the largest changes, and
+/// why statistics were not compared. `steps`: how many
 /// the record has.
 [[nodiscard]] std::string summary_text(const ReplaySummary& summary, const std::string& dump,
                                        size_t steps);
+
+/// A line that says why statistics of events were not compared; empty without a reason.
+[[nodiscard]] std::string skipped_line(const std::string& why);
 
 /// One line: rlreplay.replay/1.
 [[nodiscard]] std::string summary_json(const ReplaySummary& summary, const std::string& dump,

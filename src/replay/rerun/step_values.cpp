@@ -21,26 +21,25 @@ void StepValueDifference::take(double in_record, double in_replay,
   replay = in_replay;
 }
 
+void StepValues::add(StepValueDifference numbers) {
+  compared += numbers.compared;
+  if (numbers.different > 0) different.push_back(std::move(numbers));
+}
+
 namespace {
 
-/// Numbers of one name, all of which count as compared.
-class Values {
- public:
-  explicit Values(std::string_view name) { out_.name = name; }
+constexpr std::string_view kOfPrompts = " of prompts";
 
-  void add(double record, double replay, std::optional<uint64_t> sample,
-           std::optional<int64_t> token) {
-    out_.take(record, replay, sample, token);
-  }
+/// The names in the order in which a run computes their numbers; scalars come behind them.
+constexpr std::string_view kComputed[] = {"loss_mask",  "finish",        "rollout_log_probs",
+                                          "rewards",    "ref_log_probs", "old_log_probs",
+                                          "advantages", "log_probs",     "entropy"};
 
-  void finish(StepValues& to) && {
-    to.compared += out_.compared;
-    if (out_.different > 0) to.different.push_back(std::move(out_));
-  }
-
- private:
-  StepValueDifference out_;
-};
+size_t place_of(const StepValueDifference& of) {
+  if (of.name.ends_with(kOfPrompts)) return 0;
+  const auto at = std::ranges::find(kComputed, std::string_view(of.name));
+  return 1 + static_cast<size_t>(at - std::begin(kComputed));
+}
 
 /// What a replay has of a column, by sample; null where it computes no such numbers.
 using Replayed = std::function<const std::vector<float>*(size_t)>;
@@ -59,19 +58,19 @@ class Comparison {
       : record_(record), samples_(samples) {}
 
   void masks() {
-    Values values("loss_mask");
+    StepValueDifference values{.name = "loss_mask"};
     for (size_t i = 0; i < samples_.size(); ++i) {
       if (!record_.fields[i].own_mask) continue;  // the replay has the rollout's
       const auto &a = record_.samples[i].loss_mask, &b = samples_[i].loss_mask;
-      for (size_t t = 0; t < a.size(); ++t) values.add(a[t], b[t], samples_[i].id, place(i, t));
+      for (size_t t = 0; t < a.size(); ++t) values.take(a[t], b[t], samples_[i].id, place(i, t));
     }
-    std::move(values).finish(out);
+    out.add(std::move(values));
   }
 
   void column(const Column& of) {
     const TokenColumn& recorded = record_.*of.recorded;
     if (!recorded) return;
-    Values values(of.name);
+    StepValueDifference values{.name = std::string(of.name)};
     bool any = of.recorded == &RecordedStep::rollout_log_probs;  // else the rollout's own
     for (size_t i = 0; i < samples_.size(); ++i) {
       const std::vector<double>& a = (*recorded)[i];
@@ -79,21 +78,21 @@ class Comparison {
       if (a.empty() || b == nullptr || b->size() != a.size()) continue;
       any = true;
       for (size_t t = 0; t < a.size(); ++t) {
-        values.add(a[t], static_cast<double>((*b)[t]), samples_[i].id, place(i, t));
+        values.take(a[t], static_cast<double>((*b)[t]), samples_[i].id, place(i, t));
       }
     }
     if (!any) out.not_compared.emplace_back(of.name);
-    std::move(values).finish(out);
+    out.add(std::move(values));
   }
 
   void rewards(const std::vector<double>& replayed) {
     if (!record_.shaped) return;
     if (replayed.empty()) out.not_compared.emplace_back("rewards");
-    Values values("rewards");
+    StepValueDifference values{.name = "rewards"};
     for (size_t i = 0; i < replayed.size(); ++i) {
-      values.add((*record_.shaped)[i], replayed[i], samples_[i].id, std::nullopt);
+      values.take((*record_.shaped)[i], replayed[i], samples_[i].id, std::nullopt);
     }
-    std::move(values).finish(out);
+    out.add(std::move(values));
   }
 
   void scalars(const format::NamedColumns& replayed) {
@@ -105,9 +104,9 @@ class Comparison {
         out.not_compared.push_back(name);
         continue;
       }
-      Values values(name);
-      values.add(recorded.values[i], *replay, std::nullopt, std::nullopt);
-      std::move(values).finish(out);
+      StepValueDifference values{.name = name};
+      values.take(recorded.values[i], *replay, std::nullopt, std::nullopt);
+      out.add(std::move(values));
     }
     for (const auto& of : record_.scalars.differing) out.not_compared.push_back(of.text());
   }
@@ -124,6 +123,8 @@ class Comparison {
 };
 
 }  // namespace
+
+void StepValues::in_order() { std::ranges::stable_sort(different, {}, place_of); }
 
 RecordedScalars recorded_scalars(const RecordedStep& step) {
   return {step.scalar("loss"), step.scalar("grad_norm"), step.scalar("lr")};

@@ -32,11 +32,18 @@ struct StepValueDifference {
 /// The numbers that a step recorded beside its events, against those of its replay, by bits.
 struct StepValues {
   int64_t compared = 0;
-  std::vector<StepValueDifference> different;  // causes first: masks, targets, what was computed
+  std::vector<StepValueDifference> different;  // in the order of in_order()
   std::vector<std::string> not_compared;       // recorded, but no number of a replay
   std::vector<std::string> taken;              // by the replay from the record
+  std::string statistics_skipped;              // why statistics of events were not compared
 
   [[nodiscard]] bool identical() const { return different.empty(); }
+
+  /// Counts numbers of one name as compared, and keeps them where any differ.
+  void add(StepValueDifference numbers);
+
+  /// Sorts what differs, causes first: prompts, the rollout, rewards, targets, what was computed.
+  void in_order();
 };
 
 /// `samples`, `targets`: of the replay, in the order of the record's. `taken`: columns of the

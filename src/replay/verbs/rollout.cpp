@@ -10,6 +10,7 @@
 #include "src/replay/record/incomplete_record.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/rerun/replay.h"
+#include "src/replay/rerun/replay_summary.h"
 #include "src/replay/run/machine.h"
 #include "src/replay/verbs/run_flags.h"
 #include "src/replay/verbs/verb.h"
@@ -72,12 +73,14 @@ void print(const RolloutArguments& arguments, const ReplayedRollout& rollout) {
 struct RolloutSummary {
   int64_t rollouts = 0, samples = 0, tokens = 0, log_probs = 0, different_tokens = 0;
   double max = 0;
+  std::string statistics_skipped;  // why statistics were not compared
 
   void add(const ReplayedRollout& one) {
     ++rollouts;
     samples += one.samples;
     tokens += one.tokens;
     different_tokens += one.different_tokens;
+    if (statistics_skipped.empty()) statistics_skipped = one.values.statistics_skipped;
     if (!one.log_probs) return;
     log_probs += one.log_probs->tokens;
     max = std::max(max, one.log_probs->max);
@@ -94,6 +97,9 @@ void print(const RolloutArguments& arguments, const RecordedRun& record,
     out.integer("samples", summary.samples).integer("tokens", summary.tokens);
     out.integer("different_tokens", summary.different_tokens);
     out.integer("log_probs", summary.log_probs).number("max_log_prob_change", summary.max);
+    const std::string& skipped = summary.statistics_skipped;
+    skipped.empty() ? out.null("statistics_not_compared")
+                    : out.text("statistics_not_compared", skipped);
     incomplete.empty() ? out.null("incomplete") : out.text("incomplete", incomplete);
     std::cout << out.str() << std::endl;
     return;
@@ -104,7 +110,8 @@ void print(const RolloutArguments& arguments, const RecordedRun& record,
             << summary.rollouts << " of " << record.rollouts().size() << " rollouts of "
             << arguments.from << "\n  " << summary.tokens << " tokens of responses, "
             << summary.different_tokens << " differ; " << summary.log_probs
-            << " log-probabilities, largest change " << summary.max << '\n';
+            << " log-probabilities, largest change " << summary.max << '\n'
+            << skipped_line(summary.statistics_skipped);
 }
 
 int rollout(const RolloutArguments& arguments, const RecordedRun& record) {
