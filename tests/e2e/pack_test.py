@@ -108,7 +108,32 @@ class Pack(support.Case):
             [self.program, "pack", self.dump, "-o", file], capture_output=True, text=True,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
         self.assertEqual(full.returncode, 5, full.stderr)
-        self.assertIn(f"rlreplay: {self.dump}: packing it needs room in ", full.stderr)
+        self.assertIn(f"rlreplay: {self.dump}: it could not be packed in a folder of ", full.stderr)
+        self.assertIn("(TMPDIR says where): could not write: File too large", full.stderr)
+
+    def test_a_kill_leaves_no_half_of_an_opened_pack(self):
+        """What has a manifest is whole: the next run gives it its name."""
+        file, _, _ = self.packed(self.dump)
+        with zipfile.ZipFile(file) as read:
+            members = [(name, read.read(name)) for name in read.namelist()]
+        first = sorted(members, key=lambda member: not member[0].endswith("/manifest.json"))
+        file = self.place("first.zip")
+        file.write_bytes(archive(first))
+        wanted = sorted(name.removeprefix("dump/") for name, _ in members if name != "pack.json")
+        out = self.place("killed")
+        content = pathlib.Path(f"{out}.rlreplay-new/content")
+        opening = subprocess.Popen([self.program, "pack", "--open", file, "-o", out],
+                                   stdout=subprocess.DEVNULL)
+        while opening.poll() is None and not (content / "manifest.json").exists():
+            pass
+        opening.kill()
+        opening.wait()
+        there = sorted(path.relative_to(content).as_posix() for path in content.rglob("*")
+                       if path.is_file())
+        if content.exists():  # else it ended before
+            self.assertEqual(there, wanted)
+        self.run_program("pack", "--open", file, "-o", out)
+        self.assertEqual(self.lines("verify", out)[0]["problems"], [])
 
     def test_what_is_no_whole_pack_is_refused(self):
         file, _, said = self.packed(self.dump, "--step", "0")

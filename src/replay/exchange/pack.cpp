@@ -1,6 +1,8 @@
 #include "src/replay/exchange/pack.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -12,6 +14,7 @@
 #include "format/foreign/mapped_file.h"
 #include "format/foreign/zip_archive.h"
 #include "format/foreign/zip_writer.h"
+#include "format/manifest.h"
 #include "format/verify.h"
 #include "src/base/error.h"
 #include "src/base/json_line.h"
@@ -124,17 +127,28 @@ void check_members(const ZipArchive& archive, const std::string& path) {
   }
 }
 
+void extract(const ZipArchive::Member& member, const fs::path& folder) {
+  const fs::path path = folder / member.name.substr(kDump.size());
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  if (error) throw Error(ErrorCode::kEnvironment, error.message(), path.parent_path());
+  AtomicFile file(path);
+  file.write(member.content);
+  file.commit();
+}
+
+/// The manifest comes last: a dump that has one is taken for finished, whoever ends its writer.
 void extract(const ZipArchive& archive, const fs::path& folder) {
+  const ZipArchive::Member* manifest = nullptr;
   for (const ZipArchive::Member& member : archive.members()) {
     if (member.name == kSummary || member.name.ends_with('/')) continue;
-    const fs::path path = folder / member.name.substr(kDump.size());
-    std::error_code error;
-    fs::create_directories(path.parent_path(), error);
-    if (error) throw Error(ErrorCode::kEnvironment, error.message(), path.parent_path());
-    AtomicFile file(path);
-    file.write(member.content);
-    file.commit();
+    if (member.name.substr(kDump.size()) == format::kManifestName) {
+      manifest = &member;
+    } else {
+      extract(member, folder);
+    }
   }
+  if (manifest != nullptr) extract(*manifest, folder);
 }
 
 /// Sees that a dump is whole, every byte of it, and the one that was packed. Errors: kCorrupt.
@@ -169,6 +183,12 @@ std::string Pack::json() const {
 
 namespace {
 
+/// Whether the machine's own words say that a disk is full.
+bool is_of_room(std::string_view message) {
+  return message.find(std::strerror(ENOSPC)) != message.npos ||
+         message.find(std::strerror(EDQUOT)) != message.npos;
+}
+
 /// Runs `work`; an error of its that names something in `room`, which is gone when it is read,
 /// names the dump instead.
 template <class Work>
@@ -180,7 +200,9 @@ template <class Work>
     if (!e.where().starts_with(room.path())) throw;
     if (e.code() != ErrorCode::kEnvironment) throw e.at(dump);
     throw Error(e.code(),
-                "packing it needs room in " + fs::path(room.path()).parent_path().string() +
+                (is_of_room(e.what()) ? "packing it needs room in "
+                                      : "it could not be packed in a folder of ") +
+                    fs::path(room.path()).parent_path().string() +
                     " (TMPDIR says where): " + e.what(),
                 dump);
   }
