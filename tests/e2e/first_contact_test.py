@@ -151,6 +151,14 @@ class Names(Case):
         self.assertIn("of JSONL name the one file", self.said("import", only, *out, code=2))
         (only / "x.parquet").write_text("")
         self.assertIn("Parquet files", self.said("import", only, *out, code=2))
+        for name in ("x.json", "x.txt", "x.JSONL", "x"):
+            (only / name).write_text(' {"schema":"rlreplay.sample/1"}\n')
+            for verb in ("show", "verify", "objective", "mismatch", "import"):
+                said = self.said(verb, only / name, *(out if verb == "import" else ()), code=2)
+                self.assertIn(f"rlreplay: {only / name}: the file begins as lines of JSON do, which are "
+                              "known by a name that ends in .jsonl", said)
+        (only / "x.csv").write_text("a,b\n")
+        self.assertIn("lines of JSON in .jsonl", self.said("objective", only / "x.csv", code=2))
         for lines_of in ("rlreplay.sample/1", "rlreplay.train/1"):
             self.assertIn(lines_of, self.said("import", "--help"))
 

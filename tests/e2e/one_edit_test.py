@@ -225,11 +225,28 @@ class OneEdit(EditedRun):
         folder, dump = self.written("between", files), self.folder / "between dump"
         report = json.loads(self.run_program("import", folder, "-o", dump, "--json").stdout)
         self.assertIn("rollouts-between", [found["code"] for found in report["findings"]])
-        for path in folder, dump:
-            found = json.loads(self.run_program("verify", "--deep", "--json", path).stdout)
+        for path, flags in ((folder, ["--deep"]), (folder, []), (dump, ["--deep"]), (dump, []),
+                            (dump, ["--quick"])):
+            found = json.loads(self.run_program("verify", *flags, "--json", path).stdout)
             self.assertIn("rollouts 1, 2: neither samples nor steps are there, as they are of rollouts "
                           "before and after (files may be missing, or the run did not dump them)",
                           found["not_checked"])
+
+    def test_samples_without_an_index_are_not_named(self):
+        """Their places are no names that a step could mean."""
+        files = self.files(LATEST)
+        for sample in files["rollout_data/1.pt"]["samples"]:
+            sample["index"] = None
+        folder, dump = self.written("no index", files), self.folder / "no index dump"
+        report = json.loads(self.run_program("import", folder, "-o", dump, "--json").stdout)
+        codes = [found["code"] for found in report["findings"]]
+        self.assertIn("sample-id-replaced", codes)
+        self.assertNotIn("sample-untrained", codes)
+        for path in folder, dump:
+            notes = json.loads(self.run_program("verify", "--deep", "--json", path).stdout)["not_checked"]
+            self.assertEqual([note for note in notes if "rollout 1" in note and "no step has" in note], [])
+            self.assertIn("training of rollout 1 against its samples: indices of these are missing, negative or "
+                          "occur twice, so that none tells which sample a step means", notes)
 
     def test_what_nothing_was_there_to_be_held_against_is_said(self):
         """Of the last rollouts without training, and of training without any rollout."""

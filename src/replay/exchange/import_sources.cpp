@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "src/base/error.h"
@@ -20,6 +21,14 @@ void refuse_other_files(const std::vector<std::string>& paths) {
   }
 }
 
+/// Whether a file begins as an object of JSON does.
+bool begins_as_object(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  char first = 0, second = 0;
+  file >> first >> second;  // past blanks
+  return first == '{' && (second == '"' || second == '}');
+}
+
 [[noreturn]] void refuse_nothing_found(const std::vector<std::string>& paths) {
   const std::string& first = paths.front();
   if (is_native_dump(first)) {
@@ -28,6 +37,14 @@ void refuse_other_files(const std::vector<std::string>& paths) {
                 "rlreplay show " +
                     shell_word(first),
                 first);
+  }
+  std::ranges::for_each(paths, check_no_unnamed_lines);
+  if (std::filesystem::is_regular_file(first)) {
+    throw Error(
+        ErrorCode::kUsage,
+        "this is no file that is read: a dump of rlreplay is a folder, files of slime, Miles "
+        "or Relax end in .pt, lines of JSON in .jsonl",
+        first);
   }
   const std::string nothing = "there is no dump of rlreplay and there are no .pt files here";
   std::string found = nothing;
@@ -43,6 +60,15 @@ void refuse_other_files(const std::vector<std::string>& paths) {
 }
 
 }  // namespace
+
+void check_no_unnamed_lines(const std::string& path) {
+  const bool named = path.ends_with(".pt") || path.ends_with(".jsonl");
+  if (named || !std::filesystem::is_regular_file(path) || !begins_as_object(path)) return;
+  throw Error(ErrorCode::kUsage,
+              "the file begins as lines of JSON do, which are known by a name that ends in .jsonl: "
+              "name it so, or take it in with rlreplay import --format jsonl",
+              path);
+}
 
 std::vector<std::vector<SourceFile>> sources_of_import(const std::vector<std::string>& paths) {
   auto sources = find_sources(paths, ".pt");

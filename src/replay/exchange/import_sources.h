@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "format/foreign/tree_check.h"
@@ -13,6 +14,10 @@ namespace rlreplay::replay {
 /// find_sources and check_ranks.
 [[nodiscard]] std::vector<std::vector<SourceFile>> sources_of_import(
     const std::vector<std::string>& paths);
+
+/// Refuses a file by its first bytes: lines of JSON are known by their name alone.
+/// Errors: kUsage where a file that is named otherwise begins as they do.
+void check_no_unnamed_lines(const std::string& path);
 
 /// The files beside them that an import leaves behind: an import that dropped them silently would
 /// be believed. Nothing where there are none.

@@ -1,11 +1,13 @@
 #include "src/replay/exchange/imported_dump.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "format/canonical.h"
 #include "format/group_name.h"
 #include "src/base/words.h"
+#include "src/replay/record/import_findings.h"
 #include "src/replay/record/imported_samples.h"
 #include "src/replay/record/run_gaps.h"
 
@@ -101,11 +103,19 @@ void ImportedDump::note_gaps() {
   note(options_.paths.front(), find_step_gaps(steps));
 }
 
+/// Whether a rollout's samples have other ids than its file says, by which steps name them.
+bool ImportedDump::has_replaced_ids(int64_t rollout) const {
+  const std::string place = ": rollout/" + std::to_string(rollout);
+  return std::ranges::any_of(report_.findings, [&](const foreign::Problem& found) {
+    return is_replaced_id(found) && found.where.ends_with(place);
+  });
+}
+
 /// Reports samples that no step trains on, as verify does of the dump.
 void ImportedDump::note_untrained() {
   for (const auto& [rollout, trained] : trained_) {
     const auto kept = kept_.find(rollout);
-    if (kept == kept_.end()) continue;
+    if (kept == kept_.end() || has_replaced_ids(rollout)) continue;
     const std::string found = untrained_samples(rollout, kept->second, trained);
     if (found.empty()) continue;
     report_.findings.push_back({"sample-untrained", found, options_.paths.front()});

@@ -50,6 +50,7 @@ class ImportedDump {
 
  private:
   void note_gaps();
+  [[nodiscard]] bool has_replaced_ids(int64_t rollout) const;
   void note_untrained();
   format::DumpWriter& writer();
 

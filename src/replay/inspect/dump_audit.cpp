@@ -350,9 +350,12 @@ std::vector<Problem> audit_values(const RecordedRun& run, std::vector<std::strin
   if (notes != nullptr) note_unheld(run, *notes);
   // Which samples an import's steps name may be said by one that cannot be read.
   if (!extensions && run.is_imported()) return problems;
+  const bool imported = extensions && run.is_imported();
+  const auto replaced = imported ? replaced_rollouts(run.dump()) : std::set<int64_t>();
   for (const int64_t rollout : recorded_rollouts(run)) {
     RecordFindings found;
     guard(rollout, [&] { found = check_recorded_rollout(run, rollout); });
+    if (replaced.contains(rollout)) name_replaced(run, rollout, found);
     for (RecordProblem& problem : found.problems) {
       problems.push_back({std::move(problem.code), std::move(problem.message),
                           std::move(problem.unit), problem.sample});

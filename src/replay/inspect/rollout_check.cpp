@@ -226,4 +226,15 @@ RecordFindings check_recorded_rollout(const RecordedRun& run, int64_t rollout) {
   return {std::move(problems).take(), std::move(notes)};
 }
 
+void name_replaced(const RecordedRun& run, int64_t rollout, RecordFindings& found) {
+  const auto is_step = [&](const StepId& step) { return step.rollout == rollout; };
+  if (std::ranges::none_of(run.steps(), is_step)) return;
+  std::erase_if(found.not_checked,
+                [](const std::string& note) { return note.starts_with("training on "); });
+  found.not_checked.push_back(
+      "training of rollout " + std::to_string(rollout) +
+      " against its samples: indices of these are missing, negative or occur twice, so that none "
+      "tells which sample a step means");
+}
+
 }  // namespace rlreplay::replay

@@ -12,4 +12,8 @@ namespace rlreplay::replay {
 /// Errors: FormatError.
 [[nodiscard]] RecordFindings check_recorded_rollout(const RecordedRun& run, int64_t rollout);
 
+/// Of an imported rollout whose samples have their places in the file for ids, no step names one:
+/// in place of samples that no step has it is noted that this is not known.
+void name_replaced(const RecordedRun& run, int64_t rollout, RecordFindings& found);
+
 }  // namespace rlreplay::replay

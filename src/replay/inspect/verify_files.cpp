@@ -10,6 +10,7 @@
 #include "src/base/words.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/import_check.h"
+#include "src/replay/exchange/import_sources.h"
 #include "src/replay/exchange/own_datasets.h"
 #include "src/replay/exchange/rank_files_check.h"
 #include "src/replay/exchange/source_files.h"
@@ -83,16 +84,27 @@ class RunFiles {
     check_ranks_of(train, generated, path, problems);
   }
 
+  /// Rollouts between others that are not there, a sentence each.
+  std::vector<std::string> gaps() const {
+    std::vector<std::string> notes;
+    for (const foreign::Problem& found : find_rollout_gaps(generated(), trained_)) {
+      notes.push_back(found.where + ": " + found.message);
+    }
+    return notes;
+  }
+
   /// Whether files were met that cannot be put together.
   bool damaged() const { return damaged_; }
 
-  std::vector<foreign::Problem> finish() const {
-    std::set<int64_t> generated;
-    for (const auto& [id, rollout] : rollouts_) generated.insert(id);
-    return check_rollouts(generated, trained_);
-  }
+  std::vector<foreign::Problem> finish() const { return check_rollouts(generated(), trained_); }
 
  private:
+  std::set<int64_t> generated() const {
+    std::set<int64_t> out;
+    for (const auto& [id, rollout] : rollouts_) out.insert(id);
+    return out;
+  }
+
   /// What keeps files that a problem names already from being put together is its consequence: the
   /// others are held against each other. `generated`: samples of their rollout,
   /// where that is there.
@@ -204,6 +216,8 @@ class TorchFiles {
       guarded([&] { check_values(path_, out_); });
     } else {
       if (folder_ && !sound() && !out_.corrupt) judge_import();
+      if (folder_ && unheld_.empty())
+        std::ranges::move(run_.gaps(), std::back_inserter(out_.not_checked));
       out_.not_checked.push_back(values_not_checked(deep_, folder_));
     }
     return std::move(out_);
@@ -366,6 +380,7 @@ bool VerifiedFiles::whole() const {
 
 VerifiedFiles verify_files(const std::string& path, bool deep) {
   if (path.ends_with(".jsonl")) return verify_lines(path, deep);
+  check_no_unnamed_lines(path);
   return TorchFiles(path, deep).verify();
 }
 

@@ -11,6 +11,7 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/replay/exchange/any_dump.h"
+#include "src/replay/exchange/import_sources.h"
 #include "src/replay/inspect/show_dump.h"
 #include "src/replay/inspect/show_event.h"
 #include "src/replay/inspect/show_sample.h"
@@ -113,6 +114,7 @@ void check_arguments(const ShowArguments& arguments) {
   }
   if (!arguments.tokenizer.empty() && !options.sample) refuse("--tokenizer is for --sample");
   check_no_part(arguments.path);
+  check_no_unnamed_lines(arguments.path);
 }
 
 int show(const ShowArguments& arguments) {
