@@ -2,6 +2,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "format/foreign/shard_group.h"
@@ -135,7 +136,8 @@ bool fits_a_place(const TrainShard& shard, int64_t cp_size) {
   if (fewest && (is_damaged || fewest->are_few())) {
     const TrainShard& shard = *fewest->shard;
     throw Error(ErrorCode::kCorrupt,
-                std::string(fewest->column) + " does not have the length of its slice",
+                other_length(fewest->column, shard.cell(fewest->row, fewest->column)->size(),
+                             cp_size, shard.length(fewest->row, "response_lengths")),
                 shard.path() + ": sample " + std::to_string(shard.indices()[fewest->row]));
   }
   throw Error(ErrorCode::kIncomplete,
@@ -145,6 +147,12 @@ bool fits_a_place(const TrainShard& shard, int64_t cp_size) {
 }
 
 }  // namespace
+
+std::string other_length(std::string_view column, size_t found, int64_t cp_size, int64_t response) {
+  if (cp_size > 1) return std::string(column) + " does not have the length of its slice";
+  return std::string(column) + " has " + std::to_string(found) + " entries, " +
+         std::to_string(response) + " are expected, one of each token of the response";
+}
 
 std::array<ResponseRange, 2> slices(const TrainShard& shard, size_t row, int64_t cp_size,
                                     int64_t cp_rank) {
@@ -166,6 +174,17 @@ std::array<ResponseRange, 2> slices(const TrainShard& shard, size_t row, int64_t
                        "at least total_lengths, " + std::to_string(total)));
   }
   return response_slices(total, response, static_cast<int64_t>(cut), cp_size, cp_rank);
+}
+
+bool fits_some_slice(const TrainShard& shard, size_t row, size_t size) {
+  constexpr int64_t kMostOfSlices = 64;
+  for (int64_t cp_size = 2; cp_size <= kMostOfSlices; ++cp_size) {
+    for (int64_t rank = 0; rank < cp_size; ++rank) {
+      const auto [head, tail] = slices(shard, row, cp_size, rank);
+      if (std::cmp_equal(head.size() + tail.size(), size)) return true;
+    }
+  }
+  return false;
 }
 
 const TrainShard* find_misplaced(const ShardGroup& group) {

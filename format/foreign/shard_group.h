@@ -25,9 +25,17 @@ struct ShardGroup {
 /// Errors: kIncomplete where a rank's file is missing, kCorrupt where the files do not fit.
 [[nodiscard]] std::vector<ShardGroup> group_shards(const std::vector<TrainShard>& shards);
 
+/// That a column of a sample has another length than the rank's part of the response, in words.
+[[nodiscard]] std::string other_length(std::string_view column, size_t found, int64_t cp_size,
+                                       int64_t response);
+
 /// The elements of a sample's response that a rank of context parallelism holds. Errors: kCorrupt.
 [[nodiscard]] std::array<ResponseRange, 2> slices(const TrainShard& shard, size_t row,
                                                   int64_t cp_size, int64_t cp_rank);
+
+/// Whether some rank of context parallelism, of up to 64, holds so many elements of a response.
+/// Errors: kCorrupt.
+[[nodiscard]] bool fits_some_slice(const TrainShard& shard, size_t row, size_t size);
 
 /// Finds how the responses of a group are cut: by what its files say, else by the lengths of their
 /// columns. Errors: kCorrupt for a column of another length than its slice, kIncomplete.

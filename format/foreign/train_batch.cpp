@@ -206,9 +206,11 @@ class Assembler {
       const auto [head, tail] = slices(shard, row, group.cp_size, group.cp_rank[i]);
       if (cell->size() != static_cast<size_t>(head.size() + tail.size())) {
         if (!shard.is_whole()) {
-          corrupt(column.name() + " does not have the length of its slice", shard);
+          corrupt(other_length(column.name(), cell->size(), group.cp_size,
+                               batch_.response_lengths.back()),
+                  shard);
         }
-        report("partial-column", column.name() + " holds only a slice of the response", shard);
+        report_part(shard, row, column.name(), cell->size());
         return column.add_row({});
       }
       const TrainShard*& known = owner[static_cast<size_t>(group.cp_rank[i])];
@@ -231,6 +233,18 @@ class Assembler {
       corrupt(column.name() + " is missing on a context-parallel rank", *group.shards[i]);
     }
     column.add_row(values);
+  }
+
+  /// Of a file of all ranks, which may have slices of what trainers do not put together.
+  void report_part(const TrainShard& shard, size_t row, const std::string& column, size_t size) {
+    const TrainColumn* known = train_column(column);
+    const bool may_be_cut = known != nullptr && known->holds == Holds::kAnySlice;
+    if (may_be_cut && fits_some_slice(shard, row, size)) {
+      return report("partial-column", column + " holds only a slice of the response", shard);
+    }
+    report(may_be_cut ? "length-mismatch" : "partial-column",
+           other_length(column, size, 1, batch_.response_lengths.back()) + ": it is left out",
+           shard);
   }
 
   /// `fills`, looked up once.

@@ -155,7 +155,7 @@ EDITS = (
       for of in (0, 1)),
     *((f"all cells of rank {rank} are one element shorter", STAGES,
        cells_shorter(f"train_data/0_{rank}.pt"),
-       every(("rollout_log_probs does not have the length of its slice",
+       every(("are expected, one of each token of the response",
               f"train_data/0_{rank}.pt: sample 0"), *REFUSING)) for rank in (0, 1)),
     ("a file that says another rank", DATA, put("train_data/1_1.pt", "rank", to=0),
      every(("says it is of rank 0, its name of 1", "1_1.pt"))),
@@ -249,12 +249,13 @@ EDITS = (
      every(("ref_log_probs does not have the length of its slice", "train_data/0_1.pt: sample 0"),
            IMPORT, MISMATCH, DIFF)),
     *((f"{column} of a sample of {size} entries", run, train(file, column, row, to=[0.0] * size),
-       every((f"{column} does not have the length of its slice", f"{file}: sample"), *(REFUSING[2:] if size else REFUSING)))
-      for run, file, column, row in ((DATA, "train_data/0_0.pt", "log_probs", 3),
-                                     (LISTS, "train_data/0_1.pt", "ref_log_probs", 0),
-                                     (OLD_CONTEXT, "train_data/0_1.pt", "advantages", 0),
-                                     (CONTEXT, "train_data/0_1.pt", "advantages", 0))
-      for size in (0, 99)),
+       every((f"{column} {said}", f"{file}: sample"), *(REFUSING[2:] if size else REFUSING)))
+      for size in (0, 99)
+      for run, file, column, row, said in (
+          (DATA, "train_data/0_0.pt", "log_probs", 3, f"has {size} entries, "),
+          (LISTS, "train_data/0_1.pt", "ref_log_probs", 0, f"has {size} entries, "),
+          (OLD_CONTEXT, "train_data/0_1.pt", "advantages", 0, "does not have the length of its slice"),
+          (CONTEXT, "train_data/0_1.pt", "advantages", 0, "does not have the length of its slice"))),
     *((f"{file}: sample {place} is {name}", run, put(file, "samples", place, to=to),
        every((f"samples[{place}] is {name}, expected a dict of the sample's fields", file),
              PLAIN, DEEP, IMPORT, MISMATCH, DIFF))

@@ -15,6 +15,10 @@ def shortened(files):
         file[key].pop()
 
 
+def fewer(values):
+    return list(values.elements() if isinstance(values, fixtures.Tensor) else values)[:-1]
+
+
 def in_two_axes(tensor):
     return fixtures.Tensor(tensor.storage, (1, *tensor.shape), (tensor.shape[0], *tensor.stride), tensor.offset)
 
@@ -198,4 +202,21 @@ STATED = (
        every((f"length-mismatch: {column} has the shape [1, ", "], expected one axis",
               "train_data/0_1.pt: row 2"), *KEEPING))
       for column in ("advantages", "log_probs", "rollout_log_probs")),
+    *((f"a sample without a trajectory has {to}", run, put(file, *place, to=to),
+       every(("rollout-mismatch: rollout_ids of the training data is not what the rollout says",
+              f"{file}: sample ", f": {to}, the rollout says None"), DEEP, IMPORT, IMPORTED))
+      for run, file, *place in ((DATA, "train_data/0_0.pt", "rollout_data", "rollout_ids", 1),
+                                (LATEST, "train_data/0.pt", "samples", 7, "rollout_ids"))
+      for to in (12345, -1)),
+    ("a sample's advantages are one fewer without slices", LATEST,
+     put("train_data/0.pt", "samples", 3, "advantages", to=fewer),
+     every(("advantages has ", "are expected, one of each token of the response: it is left out",
+            "train_data/0.pt: sample 3"), IMPORT)),
+    *((f"a mask that says {to} of terms of no sample", MILES,
+       both(trained_terms(term("samples", 1, "local_loss_mask", 2, to=to)), *no_fit),
+       every(("policy-loss-mismatch: local_loss_mask of policy_loss_debug is neither 0 nor 1",
+              f"policy_loss_debug/rank_0_call_0.pt: row 1: position 2: {to:g}"), *KEEPING[1:]))
+      for to in (2.0, -1.0, float("nan"))
+      for no_fit in ([term("samples", 1, "old_log_probs", 0, to=-0.75),
+                      term("samples", 1, "rollout_log_probs", 0, to=-0.75)],)),
 )

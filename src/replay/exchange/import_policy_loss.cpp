@@ -8,7 +8,6 @@
 
 #include "src/base/hash.h"
 #include "src/base/number_text.h"
-#include "src/base/same_value.h"
 #include "src/base/words.h"
 
 namespace rlreplay::replay {
@@ -73,15 +72,6 @@ std::optional<std::vector<float>> response_mask(const TrainData& step, size_t sa
   return std::vector<float>(end - static_cast<ptrdiff_t>(response_of(step, sample)), end);
 }
 
-/// The first place where two of one length are not the same.
-std::optional<size_t> first_other(const std::vector<float>& a, const std::vector<float>& b) {
-  const size_t both = std::min(a.size(), b.size());
-  for (size_t t = 0; t < both; ++t) {
-    if (!same_value(a[t], b[t])) return t;
-  }
-  return a.size() == b.size() ? std::nullopt : std::optional(both);
-}
-
 /// What the training data say of a sample that its row repeats.
 RepeatedColumns repeated(const TrainData& step, size_t sample) {
   return {response_values(step, sample, step.advantages), response_mask(step, sample),
@@ -135,12 +125,19 @@ void PolicyLossRows::add(const foreign::TorchFile& file, const std::string& name
                "index " + std::to_string(*made.index));
     }
     if (made.is_slice()) {
+      judge_mask(made);
       slices_[{made.total, made.response}].push_back(
           {name, made.place, made.old.size(), key_of(0, made.old)});
     } else {
       rows_[key_of(made.total, made.old)].add(std::move(made));
     }
   }
+}
+
+/// Of a row that is held against no training, which would say what its mask is.
+void PolicyLossRows::judge_mask(const Row& row) {
+  const auto odd = odd_mask(row);
+  if (odd) mismatch(row, "local_loss_mask of policy_loss_debug is neither 0 nor 1", *odd);
 }
 
 void PolicyLossRows::mismatch(const Row& row, std::string message, const std::string& where) {
@@ -360,6 +357,9 @@ std::vector<PolicyLossFinding> PolicyLossRows::findings() {
   settle_copies();
   settle_wanted();
   settle_lengths();
+  for (auto& left : rows_) {
+    for (const auto& [place, row] : left.second.rows()) judge_mask(row);
+  }
   std::vector<PolicyLossFinding> out = std::move(mismatches_);
   std::ranges::stable_sort(
       out, {}, [](const PolicyLossFinding& found) { return std::tie(found.file, found.row); });

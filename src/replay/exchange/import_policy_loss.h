@@ -81,6 +81,7 @@ class PolicyLossRows {
                 const std::string& where);
   void compare(const Row& row, const format::TrainData& step, size_t sample,
                const std::string& step_name);
+  void judge_mask(const Row& row);
   void settle_copies();
   void compare_copy(const Row& row, const Row& first, const Row* same);
   void settle_wanted();

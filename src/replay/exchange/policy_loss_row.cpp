@@ -8,6 +8,7 @@
 #include "format/foreign/numbers.h"
 #include "src/base/error.h"
 #include "src/base/number_text.h"
+#include "src/base/same_value.h"
 #include "src/base/words.h"
 
 namespace rlreplay::replay {
@@ -144,6 +145,20 @@ std::vector<PolicyLossRow> read_policy_loss(const TorchFile& file, const std::st
   add_terms(file, "ppo_kl", &PolicyLossRow::policy_kl, rows);
   add_terms(file, "pg_loss", &PolicyLossRow::policy_loss, rows);
   return rows;
+}
+
+std::optional<size_t> first_other(const std::vector<float>& a, const std::vector<float>& b) {
+  const size_t both = std::min(a.size(), b.size());
+  for (size_t t = 0; t < both; ++t) {
+    if (!same_value(a[t], b[t])) return t;
+  }
+  return a.size() == b.size() ? std::nullopt : std::optional(both);
+}
+
+std::optional<std::string> odd_mask(const PolicyLossRow& row) {
+  const auto odd = std::ranges::find_if(row.mask, [](float x) { return x != 0 && x != 1; });
+  if (odd == row.mask.end()) return std::nullopt;
+  return "position " + std::to_string(odd - row.mask.begin()) + ": " + shortest(*odd);
 }
 
 std::vector<std::string> untrue_flags(const TorchFile& file, std::span<const PolicyLossRow> rows) {

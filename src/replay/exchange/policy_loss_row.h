@@ -50,6 +50,13 @@ inline constexpr auto kPolicyLossColumns = std::to_array<PolicyLossColumn>({
 [[nodiscard]] std::vector<PolicyLossRow> read_policy_loss(const foreign::TorchFile& file,
                                                           const std::string& name);
 
+/// The first place where two of one length are not the same.
+[[nodiscard]] std::optional<size_t> first_other(const std::vector<float>& a,
+                                                const std::vector<float>& b);
+
+/// The first number of a row's mask that is neither 0 nor 1, a text; nothing where there is none.
+[[nodiscard]] std::optional<std::string> odd_mask(const PolicyLossRow& row);
+
 /// What the file's `finite` says otherwise than its numbers, whose rows these are, a text each.
 [[nodiscard]] std::vector<std::string> untrue_flags(const foreign::TorchFile& file,
                                                     std::span<const PolicyLossRow> rows);

@@ -1,5 +1,7 @@
 #include "src/replay/exchange/said_columns.h"
 
+#include <utility>
+
 #include "src/replay/exchange/import_rollout.h"
 #include "src/replay/exchange/training_copy.h"
 
@@ -53,6 +55,7 @@ SaidColumns::SaidColumns(const foreign::TorchFile& rollout) {
   const Tree& tree = rollout.tree();
   const Value* samples = tree.find(rollout.root(), "samples");
   bool known = true;
+  if (samples != nullptr && !has_index_as_id(rollout)) counted_ = tree.sequence(*samples).size();
   for (size_t i = 0; samples != nullptr && i < tree.sequence(*samples).size(); ++i) {
     const Value sample = tree.sequence(*samples)[i];
     Columns there;
@@ -80,6 +83,12 @@ bool SaidColumns::needs_said(const Tree& tree, Value copy, const TrainColumn& co
   return !none && says_something(tree, &copy);
 }
 
+/// The trainer counts samples without an id from 0, or gives each its index.
+bool SaidColumns::names_nobody(Value id, int64_t index) const {
+  const bool counted = id.integer >= 0 && std::cmp_less(id.integer, *counted_);
+  return id.kind == Kind::kInt && !counted && id.integer != index;
+}
+
 std::vector<foreign::Problem> SaidColumns::compare(const foreign::TorchFile& training) const {
   std::vector<foreign::Problem> problems;
   const TrainShard shard(training);
@@ -96,7 +105,9 @@ std::vector<foreign::Problem> SaidColumns::compare(const foreign::TorchFile& tra
       const auto said = there_.find(index);
       if (said == there_.end() || (said->second[k] && !both_ways)) continue;
       const auto copy = copy_of(shard, row, column.name);
-      const bool has = copy && needs_said(shard.tree(), *copy, column);
+      const bool nobody =
+          copy && column.name == kIds && counted_ && !own && names_nobody(*copy, index);
+      const bool has = copy && (nobody || needs_said(shard.tree(), *copy, column));
       if (has == said->second[k]) continue;
       problems.push_back(rollout_mismatch(shard, column.name, index, "",
                                           has ? size_text(shard.tree(), *copy) : "None",

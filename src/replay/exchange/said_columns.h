@@ -3,6 +3,7 @@
 #include <bitset>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -27,8 +28,12 @@ class SaidColumns {
   [[nodiscard]] bool needs_said(const foreign::Tree& tree, foreign::Value copy,
                                 const foreign::TrainColumn& column) const;
 
-  std::set<int64_t> ids_;  // of trajectories
-  Columns named_, held_;   // by any sample, be it as None; with a value
+  /// Whether training says an id of a sample that has none, and it is none that a trainer gives.
+  [[nodiscard]] bool names_nobody(foreign::Value id, int64_t index) const;
+
+  std::set<int64_t> ids_;          // of trajectories
+  std::optional<size_t> counted_;  // samples, where the trainer counts those without an id
+  Columns named_, held_;           // by any sample, be it as None; with a value
   /// The columns that a sample says, by its index; empty where one is missing or occurs twice.
   std::map<int64_t, Columns> there_;
 };
