@@ -214,15 +214,15 @@ class ChangesSearch {
 
   void search(size_t a, size_t b) {
     std::vector<Row> rows;
-    add_row(a, b, rows);
+    if (const auto moved = difference(a, b)) rows.push_back({a, b, *moved, Search(b - a)});
     while (!rows.empty() && out_.refused.empty()) rows = search_round(rows);
   }
 
-  void add_row(size_t a, size_t b, std::vector<Row>& rows) {
-    const Judgement moved = compare(a, b);
-    // What noise may be is no change.
-    if (moved.verdict != Verdict::kGood && !moved.grey)
-      rows.push_back({a, b, moved, Search(b - a)});
+  /// How two places differ; nothing where they agree, or where noise may be all: that is no change.
+  std::optional<Judgement> difference(size_t a, size_t b) {
+    Judgement moved = compare(a, b);
+    if (moved.verdict == Verdict::kGood || moved.grey) return std::nullopt;
+    return moved;
   }
 
   /// Asks the first rows, all of them together for as many places as may be run at once.
@@ -266,16 +266,48 @@ class ChangesSearch {
            row.moved});
       return;
     }
-    size_t last = row.a;
+    std::vector<size_t> judged = {row.a};
     for (const size_t place : places) {
       if (can_be_judged(place)) {
-        add_row(last, place, rows);
-        last = place;
+        judged.push_back(place);
       } else {
         row.middle.add(place - row.a, Verdict::kSkip);
       }
     }
-    last == row.a ? rows.push_back(row) : add_row(last, row.b, rows);
+    judged.push_back(row.b);
+    judged.size() == 2 ? rows.push_back(row) : add_parts(row, judged, rows);
+  }
+
+  /// Adds each part between judged places that follow each other and differ. A stretch of them whose
+  /// ends differ though none differs from the next is parted where one differs from an end, and else
+  /// not at all: each step may be noise, the whole way is none.
+  void add_parts(const Row& row, std::span<const size_t> judged, std::vector<Row>& rows) {
+    for (size_t begin = 0, end = 0; begin + 1 < judged.size(); begin = end) {
+      end = begin + 1;
+      if (const auto moved = difference(judged[begin], judged[end])) {
+        rows.push_back({judged[begin], judged[end], *moved, Search(judged[end] - judged[begin])});
+        continue;
+      }
+      while (end + 1 < judged.size() && !difference(judged[end], judged[end + 1])) ++end;
+      add_stretch(row, judged.subspan(begin, end - begin + 1), rows);
+    }
+  }
+
+  void add_stretch(const Row& row, std::span<const size_t> judged, std::vector<Row>& rows) {
+    const size_t a = judged.front(), b = judged.back();
+    const bool whole = a == row.a && b == row.b;
+    const auto moved = whole ? row.moved : difference(a, b);
+    if (!moved) return;
+    Row undivided = whole ? row : Row{a, b, *moved, Search(b - a)};
+    for (size_t i = 1; i + 1 < judged.size(); ++i) {
+      if (difference(a, judged[i]) || difference(judged[i], b)) {
+        add_stretch(row, judged.first(i + 1), rows);
+        add_stretch(row, judged.subspan(i), rows);
+        return;
+      }
+      undivided.middle.add(judged[i] - a, Verdict::kSkip);
+    }
+    rows.push_back(undivided);
   }
 
   const std::vector<Revision>& history_;

@@ -1,0 +1,50 @@
+"""Which changes `rlbisect changes` lists where no single revision shows one. usage: changes_test.py PROGRAM"""
+import json
+import os
+import sys
+import unittest
+
+from support import SEED, Case
+
+Case.program = os.path.abspath(sys.argv.pop(1))
+WRITE = "echo '{\"loss\": %s}' > \"$RLBISECT_OUT/metrics.json\""
+
+
+class Changes(Case):
+    def changes(self, path, commits, *arguments):
+        result = self.bisect("changes", f"{commits[0]}..main", "--repo", path, "--run", "./run.sh", "--json", *arguments)
+        self.assertIn(result.returncode, (0, 1), result.stdout + result.stderr)
+        return json.loads(result.stdout)["changes"]
+
+    def drifting(self, *levels):
+        """Runs whose loss lies 0.8 apart in every second run of a revision."""
+        count = self.folder / "count"
+        noise = f"echo >> '{count}'; noise=$(($(wc -l < '{count}') % 2 * 8)); "
+        return self.repository(*[noise + WRITE % f"{level}.'$noise'" for level in levels])
+
+    def test_a_change_of_two_steps_within_the_tolerance_is_one_of_them(self):
+        path, commits = self.repository(*[WRITE % v for v in (0, 0, 0, 2, 4, 4, 4)])
+        for jobs in "13":
+            found, = self.changes(path, commits, "--metric", "loss", "--tolerance", "3", "--fresh", "-j", jobs)
+            self.assertEqual(found["interval"], commits[3:5])
+            self.assertEqual(found["reason"], "loss: 4 where the reference has 0 (1 of 1 numbers differ)")
+
+    def test_a_change_of_two_steps_within_the_noise_is_one_of_them(self):
+        path, commits = self.drifting(0, 0, 960, 960, 1000, 1040, 1040)
+        for jobs in "12":
+            found = self.changes(path, commits, "--fresh", "-j", jobs)
+            self.assertEqual([change["interval"] for change in found], [commits[2:3], commits[4:6]])
+
+    def test_a_drift_costs_no_more_runs_than_there_are_revisions(self):
+        path, commits = self.repository(*[WRITE % v for v in range(24)])
+        result = self.bisect("changes", f"{commits[0]}..main", "--repo", path, "--run", "./run.sh", "--json", "--metric",
+                             "loss", "--tolerance", "9")
+        found = json.loads(result.stdout)
+        self.assertLessEqual(found["runs"], 26)
+        for change in found["changes"]:
+            self.assertGreaterEqual(len(change["interval"]), 10)
+
+
+if __name__ == "__main__":
+    print(f"RLREPLAY_SEED={SEED}", file=sys.stderr)
+    unittest.main()
