@@ -14,6 +14,7 @@ struct Change {
 struct Changes {
   std::string refused = {};  // why nothing was looked for, or nothing of it stands
   bool cut = false;          // whether that is --max-runs: `found` is what was found until then
+  bool fresh = false;        // whether no run was stored, by which the search could go on
   std::vector<Change> found = {};
   std::vector<Trial> trials = {};
   size_t revisions = 0, not_run = 0;

@@ -46,10 +46,13 @@ std::string changes_text(const Changes& changes) {
   if (!changes.noise.empty()) text += "noise      " + changes.noise + "\n";
   text += "runs       " + std::to_string(count_of(changes, Origin::kRun)) + ", " +
           std::to_string(count_of(changes, Origin::kStored)) + " stored\n";
-  if (changes.not_run == 0) return text;
   if (changes.cut) {
-    return text + "not run    " + std::to_string(changes.not_run) + ": rlbisect resume goes on\n";
+    const std::string missing =
+        changes.not_run > 0 ? std::to_string(changes.not_run) : "none, but too few times";
+    return text + "not run    " + missing +
+           (changes.fresh ? ", and nothing is stored (--fresh)\n" : ": rlbisect resume goes on\n");
   }
+  if (changes.not_run == 0) return text;
   return text + "not run    " + std::to_string(changes.not_run) +
          ", which lie between revisions that agree: a change there and back again would not be "
          "seen\n";

@@ -117,7 +117,8 @@ class Ground {
         recipe_(recipe_of(question)),
         contents_(repository, question.paths),
         store_(store_of(repository, recipe_, history, contents_.candidate(history.front()))),
-        session_(repository.store(), question.words),
+        session_(repository.store(),
+                 {question.words, history.front().id, history.back().id, question.fresh}),
         workspace_(question.output, interrupt, session_.runs()),
         executor_(
             repository, recipe_, workspace_, interrupt, [this] { return reference(); },
@@ -131,10 +132,11 @@ class Ground {
     return [this](const Revision& revision) { return contents_.candidate(revision); };
   }
 
-  Listener journal(const Listener& listener) const {
-    if (listener.start) listener.start(history);
-    return {listener.begin, [this, &listener](const Trial& trial) {
-              session_.add(trial);
+  /// Tells the session, too; of a submodule where the search is inside of one.
+  Listener journal(const Listener& listener, const std::string& dependency = {}) const {
+    if (listener.start && dependency.empty()) listener.start(history);
+    return {listener.begin, [this, &listener, dependency](const Trial& trial) {
+              session_.add(trial, dependency);
               listener.end(trial);
             }};
   }
@@ -163,14 +165,16 @@ class Ground {
   Sampler sampler;
 };
 
-/// `search`, which tells how it can go on where it is interrupted.
+/// `search`, which tells where it is interrupted whether it can go on.
 template <class Search>
-auto resumable(const Search& search) {
+auto resumable(const RevisionQuestion& question, const Search& search) {
   try {
     return search();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInterrupted) throw;
-    throw Error(error.code(), std::string(error.what()) + "; rlbisect resume goes on");
+    throw Error(error.code(),
+                std::string(error.what()) + (question.fresh ? "; nothing is stored (--fresh)"
+                                                            : "; rlbisect resume goes on"));
   }
 }
 
@@ -194,7 +198,7 @@ Finding search_submodule(Ground& ground, const Pin& pin, const std::string& clon
                                   {kClone, std::filesystem::absolute(clone).string()}}};
   };
   HistorySearch search(history, ground.question.plan, ground.sampler, candidate_of,
-                       merged_in(inner), listener);
+                       merged_in(inner), ground.journal(listener, pin.path));
   Finding finding = search.find();
   finding.dependency = pin.path;
   return finding;
@@ -262,14 +266,16 @@ Finding find_revision(const RevisionQuestion& question, const Interrupt& interru
   const SearchPlan& plan = ground.question.plan;
   HistorySearch search(ground.history, plan, ground.sampler, ground.candidate_of(),
                        merged_in(ground.repository), journal);
-  Finding finding = resumable([&] {
+  Finding finding = resumable(question, [&] {
     return plan.confidence
                ? find_change(ground.history, plan, ground.sampler, ground.candidate_of(), journal)
                : search.find();
   });
   if (finding.suspects.size() == 1 && finding.parent) {
     finding.pins = ground.repository.changed_pins(*finding.parent, finding.suspects[0]);
-    if (finding.confirmed) resumable([&] { return search_inside(ground, listener, finding); });
+    if (finding.confirmed) {
+      resumable(question, [&] { return search_inside(ground, listener, finding); });
+    }
   }
   ground.end(finding);
   drill_down(question.find_element, finding);
@@ -280,10 +286,11 @@ Changes find_changes(const RevisionQuestion& question, const Interrupt& interrup
                      const Listener& listener) {
   prepare(question, interrupt);
   Ground ground(question, interrupt);
-  const Changes changes = resumable([&] {
+  Changes changes = resumable(question, [&] {
     return find_changes(ground.history, question.plan, ground.sampler, ground.candidate_of(),
                         ground.journal(listener));
   });
+  changes.fresh = question.fresh;
   ground.end(changes);
   return changes;
 }

@@ -186,8 +186,9 @@ Descriptor lock_of(const std::string& folder) {
   return open_locked(opened.get(), "lock", O_RDWR | O_CREAT | O_CLOEXEC, folder + "/lock");
 }
 
-std::string trial_json(const Trial& trial) {
+std::string trial_json(const Trial& trial, const std::string& dependency) {
   JsonLine line;
+  if (!dependency.empty()) line.text("dependency", dependency);
   line.text("revision", trial.revision.id).text("subject", trial.revision.subject);
   line.text("verdict", measure::to_string(trial.judgement.verdict));
   line.text("reason", trial.judgement.reason).text("purpose", to_string(trial.purpose));
@@ -240,9 +241,9 @@ void DiskStore::save(const Candidate& candidate, const Measurement& measurement)
   append(fs::path(measurement.output).parent_path().string() + kMeasured, "");
 }
 
-Session::Session(const std::string& root, const std::vector<std::string>& words) {
+Session::Session(const std::string& root, const SessionTerms& terms) {
   JsonLine spec;
-  spec.text("place", fs::current_path().string()).json("words", json_list(words));
+  spec.text("place", fs::current_path().string()).json("words", json_list(terms.words));
   folder_ = root + "/sessions/" + hash_of(spec.str()).hex().substr(0, 12);
   make_folder(runs());
   lock_ = lock_of(folder_);
@@ -251,6 +252,7 @@ Session::Session(const std::string& root, const std::vector<std::string>& words)
   }
   remove_unmeasured(runs());
   tell_of_environment(folder_);
+  spec.text("good", terms.good).text("bad", terms.bad).boolean("fresh", terms.fresh);
   spec.json("environment", hashes_json(environment_hashes()));
   AtomicFile file(folder_ + kSpec);
   file.write(spec.str() + "\n");
@@ -258,8 +260,8 @@ Session::Session(const std::string& root, const std::vector<std::string>& words)
   append(folder_ + kJournal, "", O_TRUNC);
 }
 
-void Session::add(const Trial& trial) const {
-  append(folder_ + kJournal, trial_json(trial) + "\n");
+void Session::add(const Trial& trial, const std::string& dependency) const {
+  append(folder_ + kJournal, trial_json(trial, dependency) + "\n");
 }
 
 void Session::end(const Finding& finding) const {
@@ -302,9 +304,11 @@ JsonDocument read_spec(const std::string& path) {
 void add_line(const JsonValue& line, StoredSession& session) {
   const auto result = line.find("result");
   if (!result) {
+    const auto inside = line.find("dependency");
     session.lines.push_back({line["revision"].string(), line["subject"].string(),
                              line["verdict"].string(), line["reason"].string(),
-                             line["purpose"].string(), line["seconds"].number()});
+                             line["purpose"].string(), line["seconds"].number(),
+                             inside ? inside->string() : ""});
     return;
   }
   session.result = result->string();
@@ -330,6 +334,10 @@ StoredSession last_session(const std::string& root) {
   for (size_t i = 0; i < spec.root()["words"].size(); ++i) {
     session.words.push_back(spec.root()["words"].at(i).string());
   }
+  for (const auto& [name, end] : {std::pair{"good", &session.good}, {"bad", &session.bad}}) {
+    if (const auto said = spec.root().find(name)) *end = said->string();
+  }
+  if (const auto fresh = spec.root().find("fresh")) session.fresh = fresh->boolean();
   each_line(last->second + kJournal, [&](const JsonValue& line) { add_line(line, session); });
   return session;
 }
@@ -344,7 +352,7 @@ std::string bisect_log(const StoredSession& session) {
   std::string text = "git bisect start\n";
   std::set<std::string> said;
   for (const StoredSession::Line& line : session.lines) {
-    if (line.purpose == "probe" || !said.insert(line.revision).second) continue;
+    if (line.purpose == "probe" || !line.dependency.empty() || !said.insert(line.revision).second) continue;
     const std::string verdict = line.verdict == "skipped" ? "skip" : line.verdict;
     text += "# " + verdict + ": [" + line.revision + "] " + line.subject + "\n";
     text += "git bisect " + verdict + " " + line.revision + "\n";

@@ -34,19 +34,27 @@ class DiskStore : public MeasurementStore {
   Candidate good_;
 };
 
+/// What a search goes on by.
+struct SessionTerms {
+  std::vector<std::string> words;  // of its command
+  std::string good, bad;           // the hashes of its ends
+  bool fresh = false;              // whether its runs are stored nowhere
+};
+
 /// The words of a search, where it began, and what it has judged: a folder that outlives it.
 class Session {
  public:
   /// Begins the session of these words, or begins it again: what was judged is told anew. Where the
   /// environment is another by now, so that nothing stored counts, standard error says what is.
   /// Errors: kUsage where the same search is running; kEnvironment.
-  Session(const std::string& root, const std::vector<std::string>& words);
+  Session(const std::string& root, const SessionTerms& terms);
 
   /// Where its runs leave things. Those that an interrupted run left are gone.
   std::string runs() const { return folder_ + "/runs"; }
 
-  /// One line of the journal, on disk when it returns. Errors: kEnvironment.
-  void add(const Trial& trial) const;
+  /// One line of the journal, on disk when it returns; of the submodule that the search has
+  /// entered, if any. Errors: kEnvironment.
+  void add(const Trial& trial, const std::string& dependency = {}) const;
   void end(const Finding& finding) const;
   void end(const Changes& changes) const;
 
@@ -63,12 +71,15 @@ struct StoredSession {
   struct Line {
     std::string revision, subject, verdict, reason, purpose;
     double seconds = 0;
+    std::string dependency = {};  // the submodule whose revision it is; empty: the repository's own
   };
   std::vector<Line> lines;
   std::string result = {};                 // empty: it has not ended
   bool cut = false;                        // whether --max-runs ended it
   bool confirmed = false;                  // whether one suspect is the culprit
   std::vector<std::string> suspects = {};  // hashes
+  std::string good = {}, bad = {};  // the same, of the ends; empty where it does not say them
+  bool fresh = false;               // whether its runs are stored nowhere
 };
 
 /// Whether a session looked for every change: what it judged is no bisection.
@@ -79,8 +90,8 @@ struct StoredSession {
 /// The session that began last. Errors: kUsage where there is none.
 [[nodiscard]] StoredSession last_session(const std::string& root);
 
-/// `git bisect log` of a session, which `git bisect replay` reads. Errors: kUsage for one of
-/// changes.
+/// `git bisect log` of a session, which `git bisect replay` reads: without what was judged inside
+/// of dependencies. Errors: kUsage for one of changes.
 [[nodiscard]] std::string bisect_log(const StoredSession& session);
 
 /// Removes all that searches have stored below the root but for sessions that run, whose

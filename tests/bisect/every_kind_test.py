@@ -3,12 +3,14 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import unittest
 
 from support import SEED, Case
 
 Case.program = os.path.abspath(sys.argv.pop(1))
+FRESH = "it has not ended, and nothing of it is stored (--fresh): rlbisect resume begins it again\n"
 WRITE = "echo '{\"loss\": %s}' > \"$RLBISECT_OUT/metrics.json\""
 
 
@@ -101,7 +103,7 @@ class EveryKind(Case):
                                  "--fresh")
             self.assertEqual(result.returncode, 125, words)
             status = self.stored(path, "status", code=1)
-            self.assertIn("it has not ended: rlbisect resume goes on", status, words)
+            self.assertIn(FRESH, status, words)
             self.assertTrue(all(word in status.splitlines()[0] for word in words), status)
 
     def test_changes_cut_short_list_those_found_so_far(self):
@@ -119,13 +121,32 @@ class EveryKind(Case):
             listed.append([c["revision"] for c in cut["changes"]])
             status = self.stored(path, "status", code=1)
             self.assertEqual(re.findall(r"^change (\w+)$", status, re.M), listed[-1])
-            self.assertIn("it has not ended: rlbisect resume goes on", status)
+            self.assertIn(FRESH, status)
         self.assertEqual(listed[0], [])
         self.assertEqual(len(listed[-1]), 1)
         text = self.bisect(*words, "--max-runs", str(most), "--fresh").stdout
         self.assertIn(f"are spent\nso far     1 change in 8 revisions\n\n{listed[-1][0][:12]} ", text)
-        self.assertIn(": rlbisect resume goes on\n", text)
+        self.assertTrue(text.endswith(f"not run    {9 - most}, and nothing is stored (--fresh)\n"), text)
+        self.bisect("gc", "--repo", path)
+        text = self.bisect(*words, "--max-runs", "1").stdout
+        self.assertTrue(text.endswith("not run    8: rlbisect resume goes on\n"), text)
+        self.assertIn("it has not ended: rlbisect resume goes on\n", self.stored(path, "status", code=1))
         self.assertIn("2 changes in 8 revisions", self.bisect(*words).stdout)
+
+    def test_changes_cut_short_where_all_have_run_say_how_they_go_on(self):
+        path, commits = self.repository(WRITE % 1, WRITE % 2)
+        text = self.bisect("changes", *commits, "--repo", path, "--run", "./run.sh", "--max-runs", "3").stdout
+        self.assertTrue(text.endswith("runs       3, 0 stored\nnot run    none, but too few times: rlbisect resume goes "
+                                      "on\n"), text)
+
+    def test_an_interrupt_says_whether_a_search_can_go_on(self):
+        path, commits = self.repository("exit 0", "exit 1")
+        for words, expected in (([], "; rlbisect resume goes on\n"), (["--fresh"], "; nothing is stored (--fresh)\n")):
+            command = ["/bin/sh", "-c", f"echo $$ > '{self.folder}/search'; exec \"$@\"", "sh", self.program, f"{commits[0]}..main",
+                       "--run", f"kill -INT $(cat '{self.folder}/search'); sleep 5", *words]
+            result = subprocess.run(command, cwd=path, env=self.environment, capture_output=True, text=True)
+            self.assertEqual(result.returncode, 130, result.stderr)
+            self.assertTrue(result.stderr.endswith(expected), result.stderr)
 
     def test_changes_of_two_configurations_say_in_what_these_differ(self):
         run = "n=$(grep -c 2 \"$RLBISECT_CONFIG\"); " + WRITE % "'$((n * %d))'"

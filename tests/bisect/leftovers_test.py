@@ -311,6 +311,23 @@ class Stored(Case):
         result, again = self.ask()
         self.assertEqual(again["runs"], 0)
 
+    def test_a_search_goes_on_between_the_commits_at_which_it_began(self):
+        git(self.path, "tag", "start", self.commits[0])
+        words = ["start..HEAD", "--repo", self.path, "--run", "./run.sh", "--json"]
+        for verb in ([], ["changes"]):
+            git(self.path, "reset", "-q", "--hard", self.commits[38])
+            self.bisect(*verb, *words, "--max-runs", "5")
+            git(self.path, "reset", "-q", "--hard", self.commits[39])
+            git(self.path, "tag", "-d", "start")
+            for number in range(8):  # each time five runs more
+                result = self.bisect("resume", "--repo", self.path)
+                found = json.loads(result.stdout)
+                self.assertEqual((found["good"], found["bad"]), (self.commits[0], self.commits[38]), result.stderr)
+            self.assertEqual(found["reason"], None)
+            git(self.path, "tag", "start", self.commits[0])
+            found = json.loads(self.bisect(*verb, *words).stdout)  # the command names them anew
+            self.assertEqual(found["bad"], self.commits[39])
+
     def test_what_git_puts_into_files_is_known(self):
         self.ask()
         attributes = self.path / ".git" / "info" / "attributes"

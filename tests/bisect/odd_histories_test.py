@@ -112,6 +112,20 @@ class Submodules(Case):
         self.search(self.path, *words, run=self.run)
         self.assertEqual(self.bisect("status", "--repo", self.path).returncode, 0)
 
+    def test_what_is_judged_inside_of_a_dependency_is_told_as_such(self):
+        self.clone()
+        words = [self.commits[0], "main", "--dependency", f"lib={self.library}"]
+        self.search(self.path, *words, run=self.run)
+        result, again = self.search(self.path, *words, run=self.run)
+        self.assertEqual(again["runs"], 0)
+        status = self.bisect("status", "--repo", self.path).stdout
+        self.assertIn(f"\n{self.library_commits[3][:12]} bad (search in lib): ", status)
+        self.assertGreaterEqual(status.count(" in lib): "), 5, status)
+        log = self.folder / "log"
+        log.write_text(self.bisect("log", "--repo", self.path).stdout)
+        self.assertNotIn(self.library_commits[3], log.read_text())  # git bisect replay knows one repository
+        git(self.path, "bisect", "replay", str(log))
+
 
 class Pins(Case):
     def test_a_line_of_requirements_is_named(self):

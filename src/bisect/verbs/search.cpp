@@ -323,9 +323,8 @@ int search(const SearchOptions& options, const CLI::App& app) {
   return kErrorExit;
 }
 
-}  // namespace
-
-int run_search(int argc, char** argv) {
+/// `began`: the ends of a search that goes on.
+int search_by(int argc, char** argv, const std::optional<Ends>& began) {
   SearchOptions options;
   options.changes = argc > 1 && std::string_view(argv[1]) == "changes";
   CLI::App app;
@@ -335,7 +334,15 @@ int run_search(int argc, char** argv) {
   settle(options.common);
   check_files(options);
   options.words.assign(argv + 1, argv + argc);
-  return search(options, app);
+  return began ? search_revisions(options, *began) : search(options, app);
+}
+
+}  // namespace
+
+int run_search(int argc, char** argv) { return search_by(argc, argv, std::nullopt); }
+
+int run_search_between(int argc, char** argv, const std::string& good, const std::string& bad) {
+  return search_by(argc, argv, Ends{Axis::kRevisions, good, bad});
 }
 
 }  // namespace rlreplay::bisect

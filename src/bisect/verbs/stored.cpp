@@ -30,6 +30,7 @@ int print_status(const StoredSession& session) {
             << '\n';
   for (const StoredSession::Line& line : session.lines) {
     std::cout << line.revision.substr(0, 12) << " " << line.verdict << " (" << line.purpose
+              << (line.dependency.empty() ? "" : " in " + terminal_text(line.dependency))
               << "): " << terminal_text(line.reason) << '\n';
   }
   const bool ended = !session.result.empty() && !session.cut;
@@ -37,12 +38,17 @@ int print_status(const StoredSession& session) {
   const bool single = session.confirmed && session.suspects.size() == 1;
   const char* what = is_of_changes(session) ? "change " : single ? "culprit " : "possible ";
   for (const std::string& suspect : session.suspects) std::cout << what << suspect << '\n';
-  if (!ended) std::cout << "it has not ended: rlbisect resume goes on\n";
+  if (!ended) {
+    std::cout << (session.fresh
+                      ? "it has not ended, and nothing of it is stored (--fresh): rlbisect "
+                        "resume begins it again\n"
+                      : "it has not ended: rlbisect resume goes on\n");
+  }
   return ended ? kGoodExit : kBadExit;
 }
 
-/// The same search from the same folder: what was run is not run again. Where it kept its output by
-/// -o, that folder is not used again.
+/// The same search from the same folder, between the commits that its ends were: what was run is
+/// not run again. Where it kept its output by -o, that folder is not used again.
 int resume(const StoredSession& session) {
   std::vector<std::string> words = {"rlbisect"};
   for (size_t i = 0; i < session.words.size(); ++i) {
@@ -57,7 +63,9 @@ int resume(const StoredSession& session) {
   for (std::string& word : words) arguments.push_back(word.data());
   std::filesystem::current_path(session.place);
   std::fprintf(stderr, "%s\n", terminal_text(command_of(session)).c_str());
-  return run_search(static_cast<int>(arguments.size()), arguments.data());
+  const int count = static_cast<int>(arguments.size());
+  if (session.good.empty()) return run_search(count, arguments.data());
+  return run_search_between(count, arguments.data(), session.good, session.bad);
 }
 
 int collect_garbage(const Repository& repository) {
