@@ -22,6 +22,7 @@
 #include "src/base/words.h"
 #include "src/bisect/checkout.h"
 #include "src/bisect/measurement_json.h"
+#include "src/bisect/stored_lines.h"
 #include "src/bisect/workspace.h"
 #include "src/replay/launch/provenance.h"
 
@@ -33,6 +34,8 @@ namespace {
 constexpr const char* kMeasured =
     "/measured";  // in a run's folder, once its measurement is on disk
 constexpr const char *kSpec = "/spec.json", *kJournal = "/journal.jsonl";
+constexpr const char* kAgain =
+    "give its command again, which runs nothing twice; rlbisect gc removes all that is stored";
 
 void make_folder(const std::string& path) {
   std::error_code failed;
@@ -59,18 +62,9 @@ void append(const std::string& path, const std::string& text, int flags = O_APPE
   if (is_new) make_names_durable(fs::path(path).parent_path());
 }
 
-/// Gives the lines that are whole, one after the other, so that one is held at a time; what a kill
-/// has left of a line is not given.
-void each_line(const std::string& path, const std::function<void(const JsonValue&)>& take) {
-  std::ifstream lines(path);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.empty()) continue;
-    try {
-      take(JsonDocument::parse(line, path).root());
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kCorrupt) throw;
-    }
-  }
+/// The lines of a session's journal.
+void each_trial(const std::string& folder, const std::function<void(const JsonValue&)>& take) {
+  each_line(folder + kJournal, "what the last search has judged", kAgain, take);
 }
 
 /// Variables that say from where a command was typed, and not what it does.
@@ -152,7 +146,7 @@ void tell_of_environment(const std::string& folder) {
   constexpr size_t kShown = 4;
   std::error_code ignored;
   bool has_judged = false;
-  each_line(folder + kJournal, [&](const JsonValue&) { has_judged = true; });
+  each_trial(folder, [&](const JsonValue&) { has_judged = true; });
   if (!fs::exists(folder + kSpec, ignored) || !has_judged) return;
   try {
     std::vector<std::string> changed = changed_since(JsonDocument::read(folder + kSpec).root());
@@ -224,7 +218,7 @@ std::string DiskStore::path_of(const Candidate& candidate) const {
 
 std::vector<Measurement> DiskStore::load(const Candidate& candidate) {
   std::vector<Measurement> out;
-  each_line(path_of(candidate),
+  each_line(path_of(candidate), "a run that is stored", "rlbisect gc removes all that is stored",
             [&](const JsonValue& line) { out.push_back(measurement_of(line)); });
   std::error_code ignored;
   const bool told = key_of(candidate) == key_of(good_) && !out.empty();
@@ -292,11 +286,10 @@ JsonDocument read_spec(const std::string& path) {
   try {
     return JsonDocument::read(path);
   } catch (const Error& error) {
-    throw Error(ErrorCode::kIncomplete,
-                "what the last search was cannot be read (" + std::string(error.what()) +
-                    "): give its command again, which runs nothing twice; rlbisect gc removes all "
-                    "that is stored",
-                path);
+    throw Error(
+        ErrorCode::kIncomplete,
+        "what the last search was cannot be read (" + std::string(error.what()) + "): " + kAgain,
+        path);
   }
 }
 
@@ -338,7 +331,7 @@ StoredSession last_session(const std::string& root) {
     if (const auto said = spec.root().find(name)) *end = said->string();
   }
   if (const auto fresh = spec.root().find("fresh")) session.fresh = fresh->boolean();
-  each_line(last->second + kJournal, [&](const JsonValue& line) { add_line(line, session); });
+  each_trial(last->second, [&](const JsonValue& line) { add_line(line, session); });
   return session;
 }
 
@@ -352,7 +345,8 @@ std::string bisect_log(const StoredSession& session) {
   std::string text = "git bisect start\n";
   std::set<std::string> said;
   for (const StoredSession::Line& line : session.lines) {
-    if (line.purpose == "probe" || !line.dependency.empty() || !said.insert(line.revision).second) continue;
+    if (line.purpose == "probe" || !line.dependency.empty() || !said.insert(line.revision).second)
+      continue;
     const std::string verdict = line.verdict == "skipped" ? "skip" : line.verdict;
     text += "# " + verdict + ": [" + line.revision + "] " + line.subject + "\n";
     text += "git bisect " + verdict + " " + line.revision + "\n";

@@ -273,6 +273,31 @@ class Stored(Case):
         result, again = self.ask()
         self.assertEqual(again["runs"], 0)
 
+    def test_what_is_stored_and_cannot_be_read_is_told(self):
+        self.ask()
+        stored = self.path / ".git" / "rlbisect"
+        journal, = stored.glob("sessions/*/journal.jsonl")
+        words = journal.read_text()
+        journal.write_text('{"revision": 1}\n' + words)
+        result = self.bisect("status", "--repo", self.path)
+        self.assertEqual(result.returncode, 128, result.stdout)
+        self.assertIn("journal.jsonl: what the last search has judged cannot be read (", result.stderr)
+        self.assertIn("): give its command again, which runs nothing twice", result.stderr)
+        journal.unlink()
+        self.assertEqual(self.bisect("status", "--repo", self.path).returncode, 1)
+        journal.mkdir()
+        for verb in ("status", "log"):
+            result = self.bisect(verb, "--repo", self.path)
+            self.assertEqual(result.returncode, 128, result.stdout)
+            self.assertIn("journal.jsonl: cannot read this file to its end", result.stderr)
+        journal.rmdir()
+        for file in (stored / "measurements").iterdir():
+            file.write_text(file.read_text().replace('"kind":"ran"', '"kind":"run"'))
+        result, _ = self.ask()
+        self.assertEqual(result.returncode, 128, result.stdout)
+        self.assertIn("a run that is stored cannot be read (", result.stdout)
+        self.assertIn("): rlbisect gc removes all that is stored", result.stdout)
+
     def test_a_search_says_what_it_takes_and_takes_no_more_than_it_may(self):
         result = self.bisect(self.commits[0], "main", "--repo", self.path, "--run", "./run.sh", "--dry-run")
         self.assertIn("39 revisions between the ends, at most 16 runs", result.stdout)
