@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/bisect/noisy_ends.h"
 #include "src/bisect/search.h"
-#include "src/replay/measure/separation.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -114,17 +114,17 @@ class ChangesSearch {
   }
 
   bool separate_ends(std::span<const End, 2> ends, const std::string& noise) {
-    std::vector<Measurement> runs[2];
-    for (size_t i = 0; i < 2; ++i) {
-      runs[i] = runs_of(ends[i], std::max(plan_.end_runs, plan_.noisy_runs));
-      for (const Measurement& run : runs[i]) {
-        if (has_numbers(run) && run.evidence == runs[0][0].evidence) continue;
-        out_.refused =
-            noise + "; and a run of " + name_of(ends[i]) + ", left no numbers: " + run.problem;
-        return false;
-      }
+    const auto noisy = [&](const End& end) {
+      const size_t known = sampler_.of(candidate_of_(history_[end.place])).size();
+      return NoisyEnd{name_of(end), std::max({plan_.end_runs, plan_.noisy_runs, known}),
+                      [=, this](size_t n) { return run(end.place, n, end.purpose); }};
+    };
+    const auto [problem, separation] =
+        bisect::separate_ends(plan_.criterion, noisy(ends[0]), noisy(ends[1]));
+    if (!problem.empty()) {
+      out_.refused = noise + "; and " + problem;
+      return false;
     }
-    const auto separation = measure::separate(plan_.criterion, runs[0], runs[1]);
     out_.noise = separation.sentence;
     if (!separation.criterion) {
       out_.refused = noise + "; " + separation.sentence + "; --exclude leaves out what is noise";
@@ -178,16 +178,27 @@ class ChangesSearch {
     return measure::judge_repetition(plan_.criterion, left, right);
   }
 
-  /// As a search judges it: against the good end, and a few times where noise may be all.
+  /// As a search judges it: against the good end, and a few times where noise may be all; what a
+  /// run of another leaves open, by its own.
   bool can_be_judged(size_t place) {
+    if (stand_ins_.of(history_[place]).id != history_[place].id) {
+      const Judgement lent = judge(place, 0);
+      if (!lent.grey) return lent.verdict != Verdict::kSkip;
+      stand_ins_.dismiss(history_[place]);
+    }
     for (size_t n = 0; n < kGreyRuns; ++n) {
-      const Measurement& m = run(place, n, Purpose::kSearch);
-      const Measurement& good = sampler_.of(candidate_of_(history_[0]))[0].measurement;
-      const Judgement judgement = measure::judge(plan_.criterion, &good, m);
-      telling_[place] = n;
-      if (!judgement.grey) return judgement.verdict != Verdict::kSkip;
+      const Judgement own = judge(place, n);
+      if (!own.grey) return own.verdict != Verdict::kSkip;
     }
     return false;
+  }
+
+  /// Its n-th run tells of the place from now on.
+  Judgement judge(size_t place, size_t n) {
+    const Measurement& m = run(place, n, Purpose::kSearch);
+    telling_[place] = n;
+    const Measurement& good = sampler_.of(candidate_of_(history_[0]))[0].measurement;
+    return measure::judge(plan_.criterion, &good, m);
   }
 
   /// Whether a place's own run is what that of its stand-in was; says why not.
@@ -197,9 +208,10 @@ class ChangesSearch {
     const Measurement before = telling_run(place);
     stand_ins_.dismiss(history_[place]);
     telling_.erase(place);
-    const Measurement own = run(place, 0, Purpose::kConfirmation);
-    const Judgement same = measure::judge_repetition(plan_.criterion, before, own);
-    if (same.verdict == Verdict::kGood || same.grey) return true;
+    run(place, 0, Purpose::kConfirmation);
+    const bool judged = can_be_judged(place);
+    const Judgement same = measure::judge_repetition(plan_.criterion, before, telling_run(place));
+    if (same.verdict == Verdict::kGood || (same.grey && judged)) return true;
     out_.refused =
         too_few_paths(history_[place], stand_in, "judged", "another (" + same.reason + ")");
     return false;
@@ -278,9 +290,9 @@ class ChangesSearch {
     judged.size() == 2 ? rows.push_back(row) : add_parts(row, judged, rows);
   }
 
-  /// Adds each part between judged places that follow each other and differ. A stretch of them whose
-  /// ends differ though none differs from the next is parted where one differs from an end, and else
-  /// not at all: each step may be noise, the whole way is none.
+  /// Adds each part between judged places that follow each other and differ. A stretch of them
+  /// whose ends differ though none differs from the next is parted where one differs from an end,
+  /// and else not at all: each step may be noise, the whole way is none.
   void add_parts(const Row& row, std::span<const size_t> judged, std::vector<Row>& rows) {
     for (size_t begin = 0, end = 0; begin + 1 < judged.size(); begin = end) {
       end = begin + 1;

@@ -1,6 +1,6 @@
 #include "src/base/error.h"
 #include "src/bisect/history_search.h"
-#include "src/replay/measure/separation.h"
+#include "src/bisect/noisy_ends.h"
 
 namespace rlreplay::bisect {
 
@@ -71,23 +71,21 @@ HistorySearch::Repetition HistorySearch::repeats(const Revision& revision, Purpo
 
 /// Where runs of an end differ: both ends are run more often, and what tells them apart decides.
 bool HistorySearch::separate_ends() {
-  std::vector<Measurement> runs[2];
   stand_ins_.dismiss(whole_.back());
-  const std::pair<Revision, Purpose> ends[] = {{whole_.front(), Purpose::kGoodEnd},
-                                               {whole_.back(), Purpose::kBadEnd}};
   const size_t most = std::max(plan_.end_runs, plan_.noisy_runs);
-  for (size_t end = 0; end < 2; ++end) {
-    const auto& [revision, purpose] = ends[end];
-    for (size_t i = 0; i < std::max(most, sampler_.of(source_of(revision)).size()); ++i) {
-      runs[end].push_back(measure(revision, i, purpose, most - std::min(i, most)));
-      const Measurement& run = runs[end].back();
-      if (run.kind == measure::RunKind::kRan && run.evidence == reference_->evidence) continue;
-      finding_.reason += "; and a run of the " + std::string(to_string(purpose)) +
-                         " left no numbers: " + run.problem;
-      return false;
-    }
+  const auto end = [&](const Revision& revision, Purpose purpose) {
+    return NoisyEnd{"the " + std::string(to_string(purpose)) + ", " + revision.short_id(),
+                    std::max(most, sampler_.of(source_of(revision)).size()), [=, this](size_t n) {
+                      return measure(revision, n, purpose, most - std::min(n, most));
+                    }};
+  };
+  const auto [problem, separation] =
+      bisect::separate_ends(plan_.criterion, end(whole_.front(), Purpose::kGoodEnd),
+                            end(whole_.back(), Purpose::kBadEnd));
+  if (!problem.empty()) {
+    finding_.reason += "; and " + problem;
+    return false;
   }
-  const measure::Separation separation = measure::separate(plan_.criterion, runs[0], runs[1]);
   finding_.noise = separation.sentence;
   if (!separation.criterion) {
     finding_.reason += "; " + separation.sentence;

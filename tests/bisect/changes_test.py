@@ -18,9 +18,33 @@ class Changes(Case):
 
     def drifting(self, *levels):
         """Runs whose loss lies 0.8 apart in every second run of a revision."""
-        count = self.folder / "count"
-        noise = f"echo >> '{count}'; noise=$(($(wc -l < '{count}') % 2 * 8)); "
-        return self.repository(*[noise + WRITE % f"{level}.'$noise'" for level in levels])
+        self.count = self.folder / "count"
+        noise = f"echo >> '{self.count}'; n=$(wc -l < '{self.count}'); noise=$((n % 2 * 8)); level="
+        return self.repository(*[f"{noise}{level}; " + WRITE % "'$level.$noise'" for level in levels])
+
+    def test_what_noise_is_at_an_end_that_leaves_no_number_is_told(self):
+        path, commits = self.drifting(0, "1000; [ $n != 8 ] || exit 0")
+        for words in ([], ["changes"]):
+            self.count.unlink(missing_ok=True)
+            result = self.bisect(*words, f"{commits[0]}..main", "--repo", path, "--run", "./run.sh", "--json", "--fresh")
+            self.assertEqual(result.returncode, 125, result.stderr)
+            self.assertIn(f"; and a run of the bad end, {commits[1][:12]}, left an exit code only (exit code 0) where the "
+                          f"first run of the good end, {commits[0][:12]}, left metrics.json", json.loads(result.stdout)["reason"])
+
+    # Of the next two --path names run.sh alone, and the runs read n.txt, too: the index of the commit.
+    def test_no_change_is_named_by_a_run_of_another_that_noise_does_not_tell_apart(self):
+        path, commits = self.drifting(*["$((30 * $(grep -c 2 n.txt)))"] * 3, 1000, 1000)
+        result = self.bisect("changes", f"{commits[0]}..main", "--repo", path, "--run", "./run.sh", "--json", "--path",
+                             "run.sh")
+        found = json.loads(result.stdout)
+        self.assertEqual((result.returncode, found["changes"]), (125, []), result.stdout)
+        self.assertIn(f"{commits[2][:12]} was judged by a run of {commits[0][:12]}", found["reason"])
+
+    def test_what_noise_leaves_open_is_run_itself(self):
+        kind = "$((30 * $(grep -c 4 n.txt) + 1000 * $(grep -c 5 n.txt) + 30 * (n == 11)))"
+        path, commits = self.drifting(0, *[kind] * 5, 1000)
+        found, = self.changes(path, commits, "--path", "run.sh")
+        self.assertEqual(found["interval"], commits[4:6])
 
     def test_a_change_of_two_steps_within_the_tolerance_is_one_of_them(self):
         path, commits = self.repository(*[WRITE % v for v in (0, 0, 0, 2, 4, 4, 4)])
