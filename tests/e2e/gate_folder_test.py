@@ -48,6 +48,31 @@ class Folder(GateCase):
         self.numbers(NUMBERS.replace("0.5", "0.25"))
         self.golden("check", *both, *CHECK, code=1)
 
+    def test_a_file_by_several_names_is_one(self):
+        self.record()
+        names = ["./goldens/train.txt", "goldens/", f"{self.tree}/goldens/train.txt"]
+        self.assertIn("\n1 golden file, 0 do not pass\n", self.golden("check", *names, *CHECK).stdout)
+        self.assertEqual(self.golden("list", *names).stdout.count("train.txt"), 1)
+        self.file().write_text("about class any\n")  # damaged: as a file it is one, of a folder another
+        self.assertEqual(self.golden("check", *names, *CHECK, code=3).stdout.count("not judged"), 1)
+
+    def test_what_lifts_a_quarantine_sets_none(self):
+        self.record()
+        self.golden("quarantine", "goldens", "--until", "9999-12-31", "--owner", "Ann", "--reason", "driver")
+        before = self.file().read_text()
+        for words in (["--until", "9999-12-30"], ["--owner", "Bo"], ["--reason", "none"]):
+            said = self.golden("quarantine", "goldens", "--lift", *words, code=2).stderr
+            self.assertIn(f"--lift ends a quarantine and takes no {words[0]}: leave out one of the two", said)
+            self.assertEqual(self.file().read_text(), before)
+        self.golden("quarantine", "goldens", "--lift")
+
+    def test_a_tolerance_that_fits_no_value_is_told(self):
+        words = ["--tolerance", "step * loss=4 ulps: cards", "--tolerance", "los*=4 ulps: cards"]
+        said = self.record(*words).stderr
+        self.assertIn("train.txt: the tolerance of los* fits none of the 4 values: correct its pattern, or take its line "
+                      "out\n", said)
+        self.assertEqual(said.count("fits none"), 1)
+
     def test_a_damaged_file_hides_no_other(self):
         self.record()
         self.record(name="worse.txt")

@@ -91,6 +91,16 @@ void add_path(const std::string& path, FoundFiles& found) {
   }
 }
 
+/// Calls each file by the first of the names that it was given or found by.
+void name_once(FoundFiles& found) {
+  std::map<std::string, std::string> names;  // by absolute paths; links are files of their own
+  for (auto* of : {&found.files, &found.damaged, &found.others}) {
+    for (std::string& path : *of) {
+      path = names.try_emplace(fs::absolute(path).lexically_normal(), path).first->second;
+    }
+  }
+}
+
 void sort_once(std::vector<std::string>& paths) {
   std::ranges::sort(paths);
   paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
@@ -159,6 +169,7 @@ std::vector<std::string> FoundFiles::all() const {
 FoundFiles find_golden_files(const std::vector<std::string>& paths) {
   FoundFiles out;
   for (const std::string& path : paths) add_path(path, out);
+  name_once(out);
   for (auto* of : {&out.files, &out.damaged, &out.others}) sort_once(*of);
   return out;
 }

@@ -55,9 +55,23 @@ bool tighten(const GoldenArguments& arguments, const std::string& path) {
   return true;
 }
 
+/// Errors: kUsage for one of the three options beside --lift.
+void check_lift(const GoldenArguments& arguments) {
+  const std::pair<const char*, std::string> others[] = {
+      {"--until", arguments.until}, {"--owner", arguments.owner}, {"--reason", arguments.reason}};
+  for (const auto& [name, value] : others) {
+    if (value.empty()) continue;
+    throw Error(ErrorCode::kUsage, std::string("--lift ends a quarantine and takes no ") + name +
+                                       ": leave out one of the two");
+  }
+}
+
 /// What the three options say.
 std::optional<gate::Quarantine> given_quarantine(const GoldenArguments& arguments) {
-  if (arguments.lift) return std::nullopt;
+  if (arguments.lift) {
+    check_lift(arguments);
+    return std::nullopt;
+  }
   const gate::Quarantine out = gate::quarantine_of(
       {{"until", arguments.until}, {"owner", arguments.owner}, {"reason", arguments.reason}},
       "--until DATE --owner NOTE --reason WHY");

@@ -6,6 +6,8 @@
 #include "src/base/atomic_file.h"
 #include "src/base/error.h"
 #include "src/base/shell.h"
+#include "src/base/terminal.h"
+#include "src/base/words.h"
 #include "src/replay/gate/environment.h"
 #include "src/replay/gate/golden_lock.h"
 #include "src/replay/gate/pending.h"
@@ -140,6 +142,18 @@ void make_folder_of(const std::string& path) {
               folder.string());
 }
 
+/// Says which tolerances hold nothing: mistyped, they would leave the values exact.
+void tell_of_idle_tolerances(const std::string& path, const gate::Golden& golden) {
+  for (const gate::Tolerance& tolerance : golden.tolerances) {
+    const auto fits = [&](const auto& value) { return gate::covers(tolerance, value.first); };
+    if (std::ranges::any_of(golden.values, fits)) continue;
+    std::cerr << "rlreplay: " << terminal_text(path) << ": the tolerance of "
+              << terminal_text(tolerance.keys) << " fits none of the "
+              << counted(golden.values.size(), "value")
+              << ": correct its pattern, or take its line out\n";
+  }
+}
+
 }  // namespace
 
 int golden_record(const GoldenArguments& arguments) {
@@ -176,6 +190,7 @@ int golden_record(const GoldenArguments& arguments) {
   gate::check_unchanged(path, state);
   gate::write(path, golden);
   gate::drop_candidate(path);
+  tell_of_idle_tolerances(path, golden);
   std::cout << golden.values.size() << " values recorded in " << path
             << "\ncheck them: rlreplay golden check " << shell_word(path)
             << (arguments.run.empty() ? "" : " --run-recorded") << '\n';
