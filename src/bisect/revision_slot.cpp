@@ -116,8 +116,7 @@ Measurement RevisionSlot::measure(const Candidate& candidate, Build build,
   out->output = place.folder.output();
   out->build = build_;
   out->date = utc_now();
-  out->seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  out->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return *out;
 }
 
