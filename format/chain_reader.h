@@ -36,6 +36,9 @@ class ChainReader {
   /// Errors: FormatError with kFrame, kParent or kDatasetHash.
   std::span<const std::byte> read(const UnitReader& unit, const StoredDataset& dataset);
 
+  /// Somebody else writes into the memory of the datasets of this name: no difference rests on it.
+  void forget(const std::string& name) { held_.erase(name); }
+
  private:
   /// Differences, by name, and the unit that holds what all of them rest on.
   struct Link {

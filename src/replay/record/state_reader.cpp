@@ -3,9 +3,10 @@
 #include <cstring>
 #include <optional>
 
-#include "format/logical_group.h"
+#include "format/dataset.h"
 #include "src/base/error.h"
 #include "src/base/number_text.h"
+#include "src/base/same_value.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -28,6 +29,36 @@ std::vector<const format::UnitRecord*> state_units(const format::DumpReader& dum
 std::string named_units(const std::vector<const format::UnitRecord*>& units) {
   const std::string& first = units.front()->path;
   return units.size() == 1 ? first : first + " and " + std::to_string(units.size() - 1) + " more";
+}
+
+/// Errors: kCorrupt for an element that no binary32 is.
+void narrow(const std::string& path, const std::string& unit, const Buffer<std::byte>& wide,
+            std::span<std::byte> place) {
+  for (size_t i = 0; i < place.size() / sizeof(float); ++i) {
+    double value = 0;
+    std::memcpy(&value, wide.data() + i * sizeof value, sizeof value);
+    const auto held = static_cast<float>(value);
+    if (!same_value(held, value)) {
+      throw Error(ErrorCode::kCorrupt,
+                  "element " + std::to_string(i) + " of " + path + " is " + shortest(value) +
+                      ", expected a number that binary32 holds: steps are computed in it",
+                  unit);
+    }
+    std::memcpy(place.data() + i * sizeof held, &held, sizeof held);
+  }
+}
+
+Error other_form(const std::string& path, DType dtype, std::span<const uint64_t> shape,
+                 uint64_t wanted, const std::string& unit) {
+  return Error(ErrorCode::kCorrupt,
+               path + " is " + std::string(to_string(dtype)) + " " + format::shape_text(shape) +
+                   ", expected f32 or f64 of " + std::to_string(wanted) +
+                   " elements, as the recorded model has",
+               unit);
+}
+
+bool has_form(DType dtype, uint64_t bytes, uint64_t wanted) {
+  return (dtype == DType::kF32 || dtype == DType::kF64) && bytes == wanted * size_of(dtype);
 }
 
 }  // namespace
@@ -80,56 +111,73 @@ StateReader::StateReader(const format::DumpReader& dump, const ParameterTable& p
 std::span<std::byte> StateReader::place_of(const format::StoredDataset& dataset) const {
   const auto place = places_.find(dataset.name());
   if (place == places_.end() || format::is_cut(dataset.attributes)) return {};
-  if (place->second.size() == dataset.bytes) return place->second;
-  throw Error(ErrorCode::kCorrupt, dataset.path + " is not of the model's shape");
+  return dataset.dtype == DType::kF32 ? place->second : std::span<std::byte>();
 }
 
-void StateReader::compare(const format::UnitReader& unit, const format::StoredDataset& dataset,
-                          const std::string& name, const std::string& first) const {
+bool StateReader::is_whole(const format::StoredDataset& dataset, const std::string& unit) const {
+  const auto place = places_.find(dataset.name());
+  if (place == places_.end() || format::is_cut(dataset.attributes)) return false;
+  const size_t wanted = place->second.size() / sizeof(float);
+  if (has_form(dataset.dtype, dataset.bytes, wanted)) return true;
+  throw other_form(dataset.path, dataset.dtype, dataset.shape, wanted, unit);
+}
+
+bool StateReader::is_again(const format::UnitReader& unit,
+                           const format::StoredDataset& dataset) const {
+  if (dataset.dtype != DType::kF32) return false;
   const Buffer<std::byte> other = dump_.read(unit, dataset);
-  const std::span<std::byte> place = places_.at(name);
-  if (other.size() == place.size() && std::memcmp(other.data(), place.data(), place.size()) == 0) {
-    return;
-  }
-  throw Error(ErrorCode::kCorrupt,
-              dataset.path + " differs from that of " + first +
-                  ": which of them was trained on "
-                  "cannot be known",
-              unit.record().path);
+  const std::span<std::byte> place = places_.at(std::string(dataset.name()));
+  return std::memcmp(other.data(), place.data(), place.size()) == 0;
 }
 
 void StateReader::read_unit(const format::UnitReader& unit, const std::string& group,
-                            std::map<std::string, std::string>& from) {
-  chain_.begin(unit, group);
+                            Found& found) {
+  std::vector<const format::StoredDataset*> whole;
   for (const format::StoredDataset& dataset : unit.datasets_of(group)) {
-    const std::string name(dataset.name());
-    if (!places_.contains(name) || format::is_cut(dataset.attributes)) continue;
-    const auto [first, fresh] = from.emplace(name, unit.record().path);
-    if (!fresh) compare(unit, dataset, name, first->second);
-    if (fresh) chain_.read(unit, dataset);
+    if (is_whole(dataset, unit.record().path)) whole.push_back(&dataset);
+  }
+  chain_.begin(unit, group);
+  for (const format::StoredDataset* dataset : whole) {
+    const std::string name(dataset->name());
+    const bool fresh = found.plain.insert(name).second;
+    if (fresh && dataset->dtype == DType::kF32) {
+      chain_.read(unit, *dataset);
+    } else if (fresh || !is_again(unit, *dataset)) {
+      found.others.insert(name);
+    }
   }
 }
 
-void StateReader::read(const std::string& group) {
+void StateReader::put_together(format::LogicalGroup& logical, const std::string& group,
+                               const std::string& name, std::span<std::byte> place) {
+  const std::string path = group + "/" + name;
   const auto records = state_units(dump_, group);
-  std::map<std::string, std::string> from;
-  for (const format::UnitRecord* record : records) {
-    read_unit(dump_.open_unit(*record), group, from);
+  const format::LogicalGroup::Tensor* tensor = logical.find(name);
+  if (tensor == nullptr) {
+    throw Error(ErrorCode::kIncomplete, "the recorded state lacks " + path, named_units(records));
   }
-  if (from.size() == places_.size()) return;
-  // Whole tensors went straight to their places; those that ranks cut are put together here.
+  const std::string& unit = records[tensor->parts.front().unit]->path;
+  const size_t wanted = place.size() / sizeof(float);
+  if (!has_form(tensor->dtype, tensor->bytes(), wanted)) {
+    throw other_form(path, tensor->dtype, tensor->shape, wanted, unit);
+  }
+  chain_.forget(name);
+  if (tensor->dtype == DType::kF32) return logical.read_into(name, place);
+  narrow(path, unit, logical.read(name), place);
+}
+
+void StateReader::read(const std::string& group) {
+  Found found;
+  for (const format::UnitRecord* record : state_units(dump_, group)) {
+    read_unit(dump_.open_unit(*record), group, found);
+  }
+  if (found.plain.size() == places_.size() && found.others.empty()) return;
+  // Whole tensors went straight to their places; those that ranks cut, hold in two types or with
+  // other bytes are put together here.
   format::LogicalGroup logical = format::logical_group(dump_, "weights", group);
   for (const auto& [name, place] : places_) {
-    if (from.contains(name)) continue;
-    const format::LogicalGroup::Tensor* tensor = logical.find(name);
-    if (tensor == nullptr) {
-      throw Error(ErrorCode::kIncomplete, "the recorded state lacks " + group + "/" + name,
-                  named_units(records));
-    }
-    if (tensor->dtype != DType::kF32 || tensor->bytes() != place.size()) {
-      throw Error(ErrorCode::kCorrupt, group + "/" + name + " is not of the model's shape");
-    }
-    logical.read_into(name, place);
+    if (found.plain.contains(name) && !found.others.contains(name)) continue;
+    put_together(logical, group, name, place);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "format/chain_reader.h"
 #include "format/dump_reader.h"
+#include "format/logical_group.h"
 #include "src/base/parameters.h"
 
 /// Weights, moments and counters before a step, out of a dump.
@@ -48,19 +50,28 @@ class StateReader {
   StateReader(const StateReader&) = delete;
   StateReader& operator=(const StateReader&) = delete;
 
-  /// Whichever units hold the group, and whichever parts of it.
-  /// Errors: kIncomplete where there is no state, or a parameter is missing, kCorrupt for one of
-  /// another shape, or of which two units hold different values; FormatError.
+  /// Whichever units hold the group, and whichever parts of it, as f32 or as f64 of the same
+  /// numbers. Errors: kIncomplete where there is no state, or a parameter is missing, kCorrupt for
+  /// one of another form or with a number that is no binary32; FormatError, kMeaning where two
+  /// units hold different numbers.
   void read(const std::string& group);
 
  private:
-  std::span<std::byte> place_of(const format::StoredDataset& dataset) const;
+  /// Tensors that units hold whole, and those of them that are not in their place: f64, or another
+  /// unit holds them with other bytes.
+  struct Found {
+    std::set<std::string> plain, others;
+  };
 
-  /// Datasets of a unit that are whole tensors. `from`: the units that held them, by name.
-  void read_unit(const format::UnitReader& unit, const std::string& group,
-                 std::map<std::string, std::string>& from);
-  void compare(const format::UnitReader& unit, const format::StoredDataset& dataset,
-               const std::string& name, const std::string& first) const;
+  [[nodiscard]] std::span<std::byte> place_of(const format::StoredDataset& dataset) const;
+  /// Whether a dataset is wanted, and a whole tensor. Errors: kCorrupt for one of another form.
+  [[nodiscard]] bool is_whole(const format::StoredDataset& dataset, const std::string& unit) const;
+  /// Whether a dataset has the bytes that are in its place.
+  [[nodiscard]] bool is_again(const format::UnitReader& unit,
+                              const format::StoredDataset& dataset) const;
+  void read_unit(const format::UnitReader& unit, const std::string& group, Found& found);
+  void put_together(format::LogicalGroup& logical, const std::string& group,
+                    const std::string& name, std::span<std::byte> place);
 
   const format::DumpReader& dump_;
   std::map<std::string, std::span<std::byte>, std::less<>> places_;  // by name in the group

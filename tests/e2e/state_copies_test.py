@@ -1,0 +1,96 @@
+"""States that several ranks hold, or that are stored in another type: every program says the same of them.
+
+usage: state_copies_test.py RLREPLAY
+"""
+import sys
+import unittest
+
+import dump_patch
+import support
+
+EMBEDDING = "1-0/parameters/model.embed_tokens.weight"
+MOMENT = EMBEDDING.replace("parameters", "exp_avg")  # the first of its names
+FIRST, SECOND = "weights/1-0/rank0.h5", "weights/1-0/rank1.h5"
+
+
+def retyped(array, dtype):
+    return array.reshaped(array.values, dtype)
+
+
+class States(support.Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.dump, _ = cls.capture("dump", "--model", "demo", "--steps", "2", "--lr", "5e-4", "--rollout-batch-size", "2",
+                                  "--n-samples-per-prompt", "4", "--weights", "all", "--layout", "dp=2")
+
+    def patched(self, name, change):
+        patched = dump_patch.Patched(self.dump)
+        change(patched)
+        return patched.write(self.folder / name)
+
+    def copied(self, name, change=lambda values: values, dtype="f32"):
+        """The dump of which rank 1 holds the embedding too."""
+        def copy(patched):
+            array = retyped(patched.at(FIRST, EMBEDDING), dtype)
+            array.values = change(array.values)
+            patched.units[SECOND][EMBEDDING] = array
+        return self.patched(name, copy)
+
+    def all_as(self, name, dtype, change=lambda values: values):
+        """The dump with all tensors of the state before step 1.0 in another type."""
+        def convert(patched):
+            for path in (FIRST, SECOND):
+                for name, array in patched.units[path].items():
+                    if array.dtype == "f32":
+                        array = patched.units[path][name] = retyped(array, dtype)
+                        array.values = change(array.values)
+        return self.patched(name, convert)
+
+    def said(self, *arguments, code):
+        result = self.run_program(*arguments)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        return " ".join((result.stdout + result.stderr).split())
+
+    def same_everywhere(self, dump):
+        self.said("verify", "--deep", dump, code=0)
+        self.said("diff", self.dump, dump, code=0)
+        self.said("train", dump, "--steps", "1.0", code=0)
+
+
+def changed(values):
+    values = values.copy()
+    values[37] += 1
+    return values
+
+
+class Read(States):
+    def test_a_copy_of_the_same_numbers_in_another_type_is_the_same_state(self):
+        self.same_everywhere(self.copied("wide copy", dtype="f64"))
+
+    def test_a_state_stored_as_f64_is_read_where_binary32_holds_its_numbers(self):
+        self.same_everywhere(self.all_as("wide", "f64"))
+
+    def test_a_copy_of_other_numbers_is_named_by_element_and_both_units(self):
+        for dtype in ("f32", "f64"):
+            dump = self.copied(f"other {dtype}", changed, dtype)
+            for command in (("verify", "--deep"), ("train", "--steps", "1.0")):
+                said = self.said(command[0], dump, *command[1:], code=3)
+                for words in (SECOND, "element [0, 37] of parameters/model.embed_tokens.weight", f"in {FIRST}"):
+                    self.assertIn(words, said)
+
+    def test_a_number_that_no_binary32_is_is_refused_for_that(self):
+        dump = self.all_as("finer", "f64", lambda values: values + 1e-12)
+        self.assertIn(f"{FIRST}: element 0 of {MOMENT} is ", self.said("train", dump, "--steps", "1.0", code=3))
+        self.assertIn("expected a number that binary32 holds", self.said("verify", "--deep", dump, code=1))
+
+    def test_a_state_that_is_no_float_is_refused_by_its_type_and_its_unit(self):
+        dump = self.all_as("bits", "i32")
+        words = "is i32 [16, 64], expected f32 or f64 of 1024 elements, as the recorded model has"
+        self.assertIn(f"{FIRST}: {MOMENT} {words}", self.said("train", dump, "--steps", "1.0", code=3))
+        self.assertIn(f"{MOMENT} {words} ({FIRST}: ", self.said("verify", "--deep", dump, code=1))
+
+
+if __name__ == "__main__":
+    support.Case.program = sys.argv.pop(1)
+    unittest.main()
