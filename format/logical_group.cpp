@@ -70,18 +70,39 @@ void LogicalGroup::fail(size_t unit, const std::string& dataset, const std::stri
   throw FormatError(Rule::kMeaning, message, path_of(unit), group_ + "/" + dataset);
 }
 
+void LogicalGroup::fail(std::string_view name, const Tensor& tensor, const Fault& fault) const {
+  const std::string what(name);
+  std::string message = "of " + what + " the units hold " + std::to_string(fault.held) +
+                        " elements of " + std::to_string(elements_of(tensor.shape).value_or(0));
+  if (fault.element) {
+    const std::string element =
+        "element " + place_text(*fault.element, tensor.shape) + " of " + what;
+    message = "no unit holds " + element;
+    if (fault.first) {
+      message = element + " is " + fault.now + " here, and " + fault.before + " in " +
+                path_of(*fault.first);
+    }
+  }
+  fail(fault.unit, fault.dataset, message);
+}
+
+uint64_t LogicalGroup::Tensor::held() const {
+  uint64_t out = 0;
+  for (const Part& part : parts) out += part.box.elements();
+  return out;
+}
+
+/// What a unit claims of the whole is believed only as far as elements are there.
+std::optional<LogicalGroup::Fault> LogicalGroup::find_lack(const Tensor& tensor) {
+  const Part& first = tensor.parts.front();
+  const uint64_t held = tensor.held();
+  if (held >= elements_of(tensor.shape).value_or(0)) return std::nullopt;
+  return Fault{first.unit, first.dataset, {}, {}, held, {}, {}};
+}
+
 Buffer<std::byte> LogicalGroup::read(std::string_view name) {
   const Tensor& tensor = tensors_.find(name)->second;
-  uint64_t held = 0;
-  for (const Part& part : tensor.parts) held += part.box.elements();
-  // What a unit claims of the whole is believed only as far as elements are there.
-  const uint64_t total = elements_of(tensor.shape).value_or(0);
-  if (held < total) {
-    const Part& first = tensor.parts.front();
-    fail(first.unit, first.dataset,
-         "of " + std::string(name) + " the units hold " + std::to_string(held) + " elements of " +
-             std::to_string(total));
-  }
+  if (const auto fault = find_lack(tensor)) fail(name, tensor, *fault);
   const Part& first = tensor.parts.front();
   check_memory(unit_(first.unit).record(), group_ + "/" + first.dataset, tensor.bytes());
   Buffer<std::byte> out(tensor.bytes());
@@ -91,8 +112,26 @@ Buffer<std::byte> LogicalGroup::read(std::string_view name) {
 
 void LogicalGroup::read_into(std::string_view name, std::span<std::byte> out) {
   const Tensor& tensor = tensors_.find(name)->second;
+  if (const auto fault = put_all(tensor, out)) fail(name, tensor, *fault);
+}
+
+std::optional<LogicalGroup::Fault> LogicalGroup::find_fault(std::string_view name) {
+  const Tensor& tensor = tensors_.find(name)->second;
+  if (auto fault = find_lack(tensor)) return fault;
+  const Part& first = tensor.parts.front();
+  check_memory(unit_(first.unit).record(), group_ + "/" + first.dataset, tensor.bytes());
+  Buffer<std::byte> out(tensor.bytes());
+  return put_all(tensor, out);
+}
+
+std::optional<LogicalGroup::Fault> LogicalGroup::put_into(std::string_view name,
+                                                          std::span<std::byte> over) {
+  return put_all(tensors_.find(name)->second, over);
+}
+
+std::optional<LogicalGroup::Fault> LogicalGroup::put_all(const Tensor& tensor,
+                                                         std::span<std::byte> out) {
   LogicalTensor whole(tensor.dtype, tensor.shape, out);
-  const std::string what(name);
   for (const Part& part : tensor.parts) {
     const size_t size = size_of(part.dtype);
     const auto bytes = source_.read(part.unit, part.dataset);
@@ -100,16 +139,13 @@ void LogicalGroup::read_into(std::string_view name, std::span<std::byte> out) {
         whole.put(part.box, part.dtype,
                   bytes.subspan(part.begin * size, part.box.elements() * size), part.unit);
     if (!differing) continue;
-    fail(part.unit, part.dataset,
-         "element " + place_text(differing->element, tensor.shape) + " of " + what + " is " +
-             differing->now + " here, and " + differing->before + " in " +
-             path_of(differing->first));
+    return Fault{part.unit,     part.dataset,      differing->first, differing->element,
+                 whole.given(), differing->before, differing->now};
   }
-  if (const auto gap = whole.gap()) {
-    const Part& first = tensor.parts.front();
-    fail(first.unit, first.dataset,
-         "no unit holds element " + place_text(*gap, tensor.shape) + " of " + what);
-  }
+  const auto gap = whole.gap();
+  if (!gap) return std::nullopt;
+  const Part& first = tensor.parts.front();
+  return Fault{first.unit, first.dataset, {}, gap, whole.given(), {}, {}};
 }
 
 LogicalGroup logical_group(const DumpReader& dump, std::string_view kind,

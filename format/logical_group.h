@@ -45,6 +45,7 @@ class LogicalGroup {
     bool cut = false;  // a unit holds boxes of it; of a shard of 0.1 the others may be absent
 
     uint64_t bytes() const;
+    [[nodiscard]] uint64_t held() const;  // elements in all units, those of several more than once
     /// Whether whole copies, or one, are all that is held of it, and have the same bytes.
     [[nodiscard]] bool is_plainly_one() const;
   };
@@ -59,7 +60,26 @@ class LogicalGroup {
   /// Reads all elements into `out`, which has the tensor's bytes(). Errors: as of `read`.
   void read_into(std::string_view name, std::span<std::byte> out);
 
+  /// Why a tensor has not each of its elements once.
+  struct Fault {
+    size_t unit = 0;  // that says something else than `first`, or holds a part of what is not whole
+    std::string dataset;
+    std::optional<size_t> first;      // the unit that said something else before; none of a gap
+    std::optional<uint64_t> element;  // none where fewer are held than there are
+    uint64_t held = 0;                // elements that the units hold
+    std::string before, now;          // of the element, as text
+  };
+  /// The first fault of a tensor, which is decoded; nothing of a sound one.
+  /// Errors: FormatError of reading.
+  [[nodiscard]] std::optional<Fault> find_fault(std::string_view name);
+  /// Puts what is held of a tensor into `over`, which has the tensor's bytes(), and leaves there
+  /// what is not. Returns the first fault. Errors: FormatError of reading.
+  std::optional<Fault> put_into(std::string_view name, std::span<std::byte> over);
+
  private:
+  [[nodiscard]] static std::optional<Fault> find_lack(const Tensor& tensor);
+  [[nodiscard]] std::optional<Fault> put_all(const Tensor& tensor, std::span<std::byte> out);
+  [[noreturn]] void fail(std::string_view name, const Tensor& tensor, const Fault& fault) const;
   void add(size_t number, const StoredDataset& dataset);
   [[noreturn]] void fail(size_t unit, const std::string& dataset, const std::string& message) const;
   std::string path_of(size_t unit) const;

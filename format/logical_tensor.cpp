@@ -1,6 +1,7 @@
 #include "format/logical_tensor.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -149,6 +150,12 @@ std::optional<LogicalTensor::Differing> LogicalTensor::put(const Box& box, DType
   }
   boxes_.push_back({box, source});
   return differing;
+}
+
+uint64_t LogicalTensor::given() const {
+  uint64_t out = 0;
+  for (const uint64_t bits : given_) out += static_cast<uint64_t>(std::popcount(bits));
+  return out;
 }
 
 std::optional<uint64_t> LogicalTensor::gap() const {

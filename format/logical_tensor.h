@@ -36,6 +36,9 @@ class LogicalTensor {
   /// The first element that no block has given.
   [[nodiscard]] std::optional<uint64_t> gap() const;
 
+  /// How many elements blocks have given.
+  [[nodiscard]] uint64_t given() const;
+
   /// Bytes that are held beside the elements, for so many of them.
   static uint64_t bookkeeping(uint64_t elements) { return elements / 8 + sizeof(uint64_t); }
 

@@ -91,6 +91,59 @@ class Read(States):
         self.assertIn(f"{MOMENT} {words} ({FIRST}: ", self.said("verify", "--deep", dump, code=1))
 
 
+class Told(States):
+    """What diff says of a state that is not one."""
+
+    def first(self, a, b):
+        [line] = self.lines("diff", a, b, code=1)
+        return line["first"], {field["field"]: field for field in line["fields"]}, line["causes"]
+
+    def test_copies_that_differ_are_named_by_element_and_both_ranks(self):
+        sound = "one value of each element"
+        for dtype in ("f32", "f64"):
+            dump = self.copied(f"two of {dtype}", changed, dtype)
+            for pair in ((self.dump, dump), (dump, self.dump)):
+                first, fields, _ = self.first(*pair)
+                torn = first["b" if pair[1] == dump else "a"]
+                self.assertEqual(first["a" if pair[1] == dump else "b"], sound)
+                self.assertRegex(torn, r"^\[0, 37\] is \S+ in rank 0, \S+ in rank 1$")
+                self.assertEqual((first["tensor"], first["rank"]), (EMBEDDING[4:], 1))
+                self.assertEqual(fields["weights/parameters"]["different"], 1)
+
+    def test_a_tensor_of_another_type_is_told_by_both(self):
+        first, _, _ = self.first(self.dump, self.all_as("integers", "i32"))
+        self.assertEqual((first["a"], first["b"]), ("floats", "integers"))
+
+    def partly(self, name, change=lambda values: values):
+        """The embedding in two halves, of which no rank holds the second."""
+        def halve(patched):
+            whole = patched.units[FIRST][EMBEDDING]
+            rows, columns = whole.shape
+            half = whole.reshaped(change(whole.values)[:rows * columns // 2])
+            half.attributes = {"boxes": [0, rows // 2, rows, 0, columns, columns], "tensors": EMBEDDING[4:]}
+            patched.units[FIRST][EMBEDDING] = half
+        return self.patched(name, halve)
+
+    def test_a_tensor_of_which_a_part_is_missing_is_not_called_changed(self):
+        dump = self.partly("half")
+        first, fields, causes = self.first(self.dump, dump)
+        self.assertEqual((first["a"], first["b"]), ("one value of each element", "512 of 1024 elements"))
+        of = fields["weights/parameters"]
+        self.assertEqual((of["compared"], of["different"], of["missing"]), (512, 0, 1))
+        self.assertIn("of the weights or moments before step 1.0 one lacks a part", [c["text"] for c in causes])
+
+    def test_what_is_held_of_it_is_compared(self):
+        first, fields, _ = self.first(self.partly("changed half", changed), self.dump)
+        of = fields["weights/parameters"]
+        self.assertEqual((of["different"], of["missing"], first["tensor"]), (1, 1, EMBEDDING[4:]))
+
+    def test_a_tensor_that_one_lacks_is_told_with_the_rank_that_holds_it(self):
+        without = self.patched("without", lambda patched: patched.units[FIRST].pop(EMBEDDING))
+        first, fields, _ = self.first(self.dump, without)
+        self.assertEqual((first["a"], first["b"], first["rank"]), ("recorded", None, 0))
+        self.assertEqual(fields["weights/parameters"]["missing"], 1)
+
+
 if __name__ == "__main__":
     support.Case.program = sys.argv.pop(1)
     unittest.main()

@@ -22,9 +22,13 @@ void add_state(const DataDifference& data, std::vector<Cause>& to) {
   const auto first = std::ranges::find_if(
       data.groups_differing, [](const auto& group) { return group.kind != "rollout"; });
   if (first == data.groups_differing.end() || first->kind != "weights" || !first->number) return;
-  to.push_back({"state", "the weights or moments before step " +
-                             std::to_string(first->number->rollout) + "." +
-                             std::to_string(first->number->step.value_or(0)) + " differ"});
+  const bool any = std::ranges::any_of(data.fields, [](const FieldDifference& field) {
+    return field.field.starts_with("weights/") && field.different > 0;
+  });
+  const std::string place = "before step " + std::to_string(first->number->rollout) + "." +
+                            std::to_string(first->number->step.value_or(0));
+  to.push_back({"state", any ? "the weights or moments " + place + " differ"
+                             : "of the weights or moments " + place + " one lacks a part"});
 }
 
 void add_data(const DataDifference& data, const format::GroupName& at, std::vector<Cause>& to) {

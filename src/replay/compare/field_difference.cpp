@@ -111,7 +111,8 @@ void FieldComparison::compare_lists(FieldDifference& of, const FieldValues& wher
   } else if constexpr (std::is_floating_point_v<typename X::value_type> !=
                        std::is_floating_point_v<typename Y::value_type>) {
     ++of.compared;
-    differs(of, "of another type", "of another type");
+    constexpr bool is_float = std::is_floating_point_v<typename X::value_type>;
+    differs(of, is_float ? "floats" : "integers", is_float ? "integers" : "floats");
   } else {
     const size_t both = std::min(x.size(), y.size()), most = std::max(x.size(), y.size());
     of.compared += most;
@@ -156,6 +157,15 @@ void FieldComparison::missing(FieldDifference& of, bool in_a, const std::string&
   ++of.missing;
   ValueDifference found = place_;
   (in_a ? found.a : found.b) = what;
+  note(of, std::move(found));
+}
+
+void FieldComparison::missing_part(FieldDifference& of, const std::string& a,
+                                   const std::string& b) {
+  ++of.missing;
+  ValueDifference found = place_;
+  found.a = a;
+  found.b = b;
   note(of, std::move(found));
 }
 

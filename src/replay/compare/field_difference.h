@@ -67,6 +67,8 @@ class FieldComparison {
                        const std::optional<FieldValues>& b);
   /// Something that only one of them has.
   void missing(FieldDifference& field, bool in_a, const std::string& what);
+  /// A tensor of which one lacks a part: what each holds.
+  void missing_part(FieldDifference& field, const std::string& a, const std::string& b);
   /// Something that differs as a whole.
   void differs(FieldDifference& field, const std::string& a, const std::string& b);
 

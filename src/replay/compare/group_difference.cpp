@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <tuple>
 #include <utility>
 
@@ -269,7 +270,11 @@ class GroupComparer {
     place.tensor = name;
     values_.at(place);
     const bool in_a = a_.fields.contains(name);
-    if (in_a != b_.fields.contains(name)) return values_.missing(of, in_a, "recorded");
+    if (in_a != b_.fields.contains(name)) {
+      place.rank = (in_a ? left_ : right_).holder(name);
+      values_.at(place);
+      return values_.missing(of, in_a, "recorded");
+    }
     const std::string dataset = scalar ? "scalars" : name;
     const std::string left_shape = left_.shape(name), right_shape = right_.shape(name);
     if (left_shape != right_shape) {
@@ -278,10 +283,45 @@ class GroupComparer {
     }
     const uint64_t before = of.different;
     compare_elements(of, dataset);
-    if (of.different != before) return;
+    if (of.different != before || compare_torn(of, dataset, place)) return;
     ++of.compared;
     const auto [of_a, of_b] = stored_texts(a_, b_, group_.name, name);
     values_.differs(of, of_a, of_b);
+  }
+
+  /// Says of a tensor whose units contradict each other, or do not hold all of it, who they are.
+  bool compare_torn(FieldDifference& of, const std::string& dataset, ValueDifference place) {
+    const auto in_a = left_.find_torn(dataset), in_b = right_.find_torn(dataset);
+    if (!in_a && !in_b) return false;
+    place.rank = (in_a ? in_a : in_b)->rank;
+    values_.at(place);
+    const auto text = [](const auto& torn) {
+      return torn ? torn->text : "one value of each element";
+    };
+    const bool lacks = (in_a && in_a->lacks) != (in_b && in_b->lacks);
+    if (!lacks || (in_a && in_b)) {
+      ++of.compared;
+      values_.differs(of, text(in_a), text(in_b));
+    } else {
+      compare_held(of, dataset, in_a.has_value());
+      values_.missing_part(of, text(in_a), text(in_b));
+    }
+    return true;
+  }
+
+  /// A whole tensor, and what the other dump holds of it.
+  void compare_held(FieldDifference& of, const std::string& dataset, bool lacks_in_a) {
+    GroupTensors& part = lacks_in_a ? left_ : right_;
+    const auto whole = (lacks_in_a ? right_ : left_).read(dataset);
+    if (!whole || part.find_torn(dataset)->dtype != whole->first) return;
+    Buffer<std::byte> held(whole->second.size());
+    std::memcpy(held.data(), whole->second.data(), held.size());
+    const uint64_t count = part.put_over(dataset, held);
+    const auto all = values_of(whole->first, {whole->second.data(), whole->second.size()});
+    const auto some = values_of(whole->first, {held.data(), held.size()});
+    const uint64_t compared = of.compared;
+    if (all && some) values_.compare(of, lacks_in_a ? some : all, lacks_in_a ? all : some);
+    of.compared = compared + count;
   }
 
   /// Large tensors piece by piece: zeros may decode to more than there is memory.

@@ -1,5 +1,8 @@
 #include "src/replay/compare/group_tensors.h"
 
+#include <algorithm>
+
+#include "format/logical_tensor.h"
 #include "format/rule.h"
 #include "format/unit.h"
 
@@ -45,8 +48,48 @@ std::optional<format::LogicalGroup>& GroupTensors::logical() {
                      [this](size_t unit) -> const format::UnitReader& { return units_[unit]; });
   } catch (const format::FormatError& error) {
     if (error.rule() != format::Rule::kMeaning) throw;
+    const format::Problem& problem = error.problem();
+    of_forms_ = problem.dataset.substr(std::min(problem.dataset.size(), group_.size() + 1));
+    forms_ = {error.what(), format::rank_of(problem.path), false, std::nullopt};
   }
   return logical_;
+}
+
+int64_t GroupTensors::rank_of(size_t unit) const {
+  return format::rank_of(units_[unit].record().path);
+}
+
+std::optional<int64_t> GroupTensors::holder(const std::string& name) {
+  const auto* tensor = find(name);
+  if (tensor == nullptr || units_.size() == 1) return std::nullopt;
+  return rank_of(tensor->parts.front().unit);
+}
+
+std::string GroupTensors::name_of(size_t unit, size_t beside) const {
+  if (rank_of(unit) == rank_of(beside)) return units_[unit].record().path;
+  return "rank " + std::to_string(rank_of(unit));
+}
+
+std::optional<GroupTensors::Torn> GroupTensors::find_torn(const std::string& name) {
+  const auto* tensor = find(name);
+  if (tensor == nullptr) return of_forms_ == name ? forms_ : std::nullopt;
+  const auto fault = logical_->find_fault(name);
+  if (!fault) return std::nullopt;
+  Torn out{{}, rank_of(fault->unit), !fault->first, tensor->dtype};
+  if (fault->first) {
+    out.text = format::place_text(*fault->element, tensor->shape) + " is " + fault->before +
+               " in " + name_of(*fault->first, fault->unit) + ", " + fault->now + " in " +
+               name_of(fault->unit, *fault->first);
+  } else {
+    out.text = std::to_string(fault->held) + " of " +
+               std::to_string(tensor->bytes() / size_of(tensor->dtype)) + " elements";
+  }
+  return out;
+}
+
+uint64_t GroupTensors::put_over(const std::string& name, std::span<std::byte> other) {
+  const auto fault = logical_->put_into(name, other);
+  return fault ? fault->held : other.size() / size_of(find(name)->dtype);
 }
 
 const format::LogicalGroup::Tensor* GroupTensors::find(const std::string& name) {

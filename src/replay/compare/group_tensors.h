@@ -33,7 +33,24 @@ class GroupTensors {
   /// Errors: FormatError of reading.
   [[nodiscard]] std::optional<std::pair<DType, Buffer<std::byte>>> read(const std::string& name);
 
+  /// The rank that holds a tensor or a part of it; nothing where no other holds any of the group.
+  [[nodiscard]] std::optional<int64_t> holder(const std::string& name);
+
+  /// Why `read` gives nothing of a tensor that units hold.
+  struct Torn {
+    std::string text;            // "[0, 37] is 0.5 in rank 0, 0.25 in rank 1", "12 of 64 elements"
+    int64_t rank = 0;            // that says something else, or holds a part
+    bool lacks = false;          // elements that no unit holds
+    std::optional<DType> dtype;  // none where units hold it in several forms
+  };
+  [[nodiscard]] std::optional<Torn> find_torn(const std::string& name);
+  /// Puts what is held of a tensor that lacks elements over those of another dump, which has its
+  /// type and shape; returns how many elements that are. Errors: FormatError of reading.
+  uint64_t put_over(const std::string& name, std::span<std::byte> other);
+
  private:
+  [[nodiscard]] int64_t rank_of(size_t unit) const;
+  [[nodiscard]] std::string name_of(size_t unit, size_t beside) const;
   std::optional<format::LogicalGroup>& logical();
   [[nodiscard]] const format::LogicalGroup::Tensor* find(const std::string& name);
   /// The dataset of what is no tensor, where exactly one unit has it.
@@ -43,6 +60,8 @@ class GroupTensors {
   const format::DumpReader& dump_;
   std::span<const format::UnitReader> units_;
   std::optional<format::LogicalGroup> logical_;
+  std::optional<Torn> forms_;  // why there is no `logical_`
+  std::string of_forms_;       // the dataset whose units contradict each other
   bool tried_ = false;
 };
 

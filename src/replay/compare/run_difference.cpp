@@ -7,6 +7,7 @@
 
 #include "format/dump_content.h"
 #include "format/logical_group.h"
+#include "src/base/same_value.h"
 #include "src/replay/record/event_units.h"
 
 namespace rlreplay::replay {
@@ -14,7 +15,7 @@ namespace {
 
 using Units = std::vector<const format::UnitRecord*>;
 
-Hash hash_of_bytes(const Buffer<std::byte>& bytes) { return hash_of(bytes); }
+Hash hash_of_bytes(std::span<const std::byte> bytes) { return rlreplay::hash_of(bytes); }
 
 /// The units of a step, and of the rollout whose first step it is: those that may hold its events.
 Units units_of(const RecordedRun& run, const StepId& step) {
@@ -24,6 +25,24 @@ Units units_of(const RecordedRun& run, const StepId& step) {
     units.push_back(unit);
   }
   return units;
+}
+
+/// The hash of a tensor's elements, f64 as f32 where that holds them; of one whose units contradict
+/// each other, or do not hold all of it, that of nothing.
+Hash hash_of(format::LogicalGroup& logical, const std::string& name,
+             const format::LogicalGroup::Tensor& tensor) {
+  // A whole tensor's hash is stored: nothing is decoded for it.
+  if (tensor.is_plainly_one() && tensor.dtype != DType::kF64) return tensor.parts.front().stored;
+  if (logical.find_fault(name)) return {};
+  const Buffer<std::byte> bytes = logical.read(name);
+  if (tensor.dtype != DType::kF64) return hash_of_bytes(bytes);
+  Buffer<float> narrow(bytes.size() / sizeof(double));
+  for (size_t i = 0; i < narrow.size(); ++i) {
+    const auto value = load_as<double>(bytes.data() + i * sizeof(double));
+    narrow.data()[i] = static_cast<float>(value);
+    if (!same_value(narrow.data()[i], value)) return hash_of_bytes(bytes);
+  }
+  return hash_of_bytes(std::as_bytes(std::span<const float>(narrow.data(), narrow.size())));
 }
 
 /// The tensors of a recorded state by the hashes of what they hold, whichever units hold parts.
@@ -40,11 +59,7 @@ std::map<std::pair<engine::Op, std::string>, Hash> state_hashes(const RecordedRu
   for (const auto& [name, tensor] : logical.tensors()) {
     for (const auto& [folder, op] : kFolders) {
       if (!name.starts_with(folder)) continue;
-      // A whole tensor's hash is stored: nothing is decoded for it.
-      const auto& part = tensor.parts.front();
-      const Hash hash = tensor.cut ? hash_of_bytes(logical.read(name))
-                                   : opened(part.unit).find(step.group() + "/" + name)->hash;
-      out.emplace(std::pair(op, name.substr(folder.size())), hash);
+      out.emplace(std::pair(op, name.substr(folder.size())), hash_of(logical, name, tensor));
     }
   }
   return out;
