@@ -51,14 +51,15 @@ def same_bits(values):
     return bits
 
 
-def assembled(parts):
+def assembled(parts, named=True):
     """(elements, dimensions, no element is missing, none is said in two ways) of parts of one value, each
-    (dataset, box, its elements); elements are None where the parts are of different values.
+    (dataset, box, its elements); elements are None where the parts are of different values. `named`: whether
+    other attributes make them different, as for the content root.
     """
     shapes = {tuple(of for _, _, of in box) for _, box, _ in parts}
     kinds = {d.dtype for d, _, _ in parts}
     if len(shapes) > 1 or len(kinds) > 1 and kinds != {"f32", "f64"} or \
-            len({d.more_text(True, PLACING) for d, *_ in parts}) > 1:
+            named and len({d.more_text(True, PLACING) for d, *_ in parts}) > 1:
         return None, (), False, False
     shape = shapes.pop()
     if sum(values.size for _, _, values in parts) < math.prod(shape):

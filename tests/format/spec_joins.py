@@ -54,8 +54,29 @@ def check_same(unit, group, mine, other, names):
             require(mine[i][name] == other[i][name], "join", unit.path, group, f"{name} of sample {i}")
 
 
+def check_units(name, parts):
+    """What all units of a rollout have or none, and name alike."""
+    held = [group for _, group in parts if "sample_id" in group]
+
+    def alike(column, said):
+        require(len(set(said)) <= 1, "meaning", parts[0][0].path, f"{name}/{column}")
+    for column in ("prompt_length", "experts", "expert_gates", "expert_layers"):
+        alike(column, [column in group for group in held])
+    alike("version_starts", ["version_starts" in group for group in held if "versions" in group])
+    for column in ("experts", "expert_gates"):
+        alike(column, [group[column].dims[1:] for group in held if column in group])
+    alike("expert_layers", [tuple(group["expert_layers"].elements()) for group in held if "expert_layers" in group])
+    alike("reward_components", [group["reward_components"].more["columns"]
+                                for group in held if "reward_components" in group])
+    called = [group for group in held if "call_offsets" in group]
+    for column in ("call_finish", "call_truncated", "call_version", "call_seed", "call_numbers"):
+        alike(column, [column in group for group in called])
+
+
 def check_joins(dump):
     for (kind, name), parts in dump.groups.items():
+        if kind == "rollout":
+            check_units(name, parts)
         if kind == "weights":
             check_tiles(parts)
             continue
@@ -100,9 +121,9 @@ def check_tiles(parts):
                 old.update([tensor] * is_old(d))
     whole = {}
     for name, found in held.items():
-        values, dims, there, agree = assembled([part for _, part in found])
+        values, dims, there, agree = assembled([part for _, part in found], False)
         require(not name or agree and (there or name in old), "meaning", found[0][0].path, name)
-        if name and there:
+        if name and values is not None and there:
             whole[name] = values.reshape(dims)
     return whole
 

@@ -21,6 +21,8 @@ except ImportError:
     sys.exit(77)
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "e2e"))
+import dump_patch  # noqa: E402
 import spec_joins  # noqa: E402
 
 RLREPLAY, GOLDEN = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
@@ -44,7 +46,7 @@ def verify(dump, *more):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-class Spec(unittest.TestCase):
+class Readers(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -56,6 +58,8 @@ class Spec(unittest.TestCase):
         want = ["whole", f"root {said['root']}", f"content root {said['content']}"]
         self.assertEqual(read(dump), (0, want), dump)
 
+
+class Spec(Readers):
     def bad(self, name):
         """The sound dump with what the bad one has otherwise; an empty file there is none here."""
         dump = self.folder / name
@@ -115,6 +119,83 @@ class Spec(unittest.TestCase):
         dump.meta["model"] = json.dumps({**model, "num_attention_heads": 4})
         with self.assertRaisesRegex(spec_reader.Broken, "digest\t.*self_attn|digest\t.*qkv/q"):
             spec_joins.check_digests(dump)
+
+
+class Between(Readers):
+    """What units say of each other, by both readers."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.dump = pathlib.Path(folder.name, "dump")
+        subprocess.run([RLREPLAY, "capture", "--model", "demo", "--steps", "2", "--rollout-batch-size", "2",
+                        "--n-samples-per-prompt", "4", "--weights", "all", "--layout", "dp=2", "-o", cls.dump],
+                       check=True, capture_output=True)
+
+    def patched(self, name, change):
+        patched = dump_patch.Patched(self.dump)
+        change(patched)
+        return patched.write(self.folder / name)
+
+    def assert_broken(self, dump, dataset):
+        said = verify(dump, "--deep")
+        self.assertEqual(said["problems"][0]["code"], "meaning", dump)
+        code, [line] = read(dump)
+        self.assertEqual((code, line.split("\t")[:2], line.split("\t")[3]), (1, ["broken", "meaning"], dataset))
+
+    def two(self, change=lambda first, second: None):
+        def split(patched):
+            patched.split_rollout("rollout/0.h5", "rollout/0b.h5", 3)
+            change(patched.units["rollout/0.h5"], patched.units["rollout/0b.h5"])
+        return split
+
+    def test_units_of_a_rollout(self):
+        self.assert_whole(self.patched("two", self.two()))
+
+        def named(first, second):
+            for unit, names in ((first, "x\ny"), (second, "x\nz")):
+                count = unit["0/sample_id"].values.size
+                unit["0/reward_components"] = dump_patch.Array(
+                    numpy.zeros(2 * count), "f64", [count, 2], {"columns": names})
+
+        def called(first, second):
+            for unit in first, second:
+                count = unit["0/sample_id"].values.size
+                prompts = unit["0/prompt_length"].values
+                lengths = numpy.diff(unit["0/offsets"].values)
+                for name, dtype, values in (("offsets", "u64", numpy.arange(count + 1)), ("first", "u32", prompts),
+                                            ("length", "u32", lengths - prompts)):
+                    unit[f"0/call_{name}"] = dump_patch.Array(
+                        values.astype(dump_patch.STORED[dtype]), dtype, [len(values)], {})
+            count = first["0/sample_id"].values.size
+            first["0/call_seed"] = dump_patch.Array(numpy.zeros(count, "<i8"), "i64", [count], {})
+        for column, change in (("prompt_length", lambda _, second: second.pop("0/prompt_length")),
+                               ("version_starts", lambda _, second: second.pop("0/version_starts")),
+                               ("reward_components", named), ("call_seed", called)):
+            with self.subTest(column):
+                self.assert_broken(self.patched(column, self.two(change)), f"0/{column}")
+
+    def test_another_attribute_of_a_copy_changes_the_content_root_alone(self):
+        name = "1-0/parameters/model.embed_tokens.weight"
+
+        def copy(patched):
+            array = patched.at("weights/1-0/rank0.h5", name)
+            patched.units["weights/1-0/rank1.h5"][name] = dump_patch.Array(
+                array.values, array.dtype, array.shape, {"unit": "gram"})
+        self.assert_whole(self.patched("attribute", copy))
+
+    def test_the_parts_of_a_rank_are_its_own(self):
+        """What two units say of a field differently counts by their order: by rank, then path."""
+        def part(patched):
+            for unit, value in (("train/1-0/rank0.h5", 1.5), ("train/1-0/rank1.h5", 2.5)):
+                patched.units[unit]["1-0/own"] = dump_patch.Array(numpy.array([value]), "f64", [1], {})
+            patched.units["train/1-0/rank1-part0.h5"] = {
+                "1-0/own": dump_patch.Array(numpy.array([3.5]), "f64", [1], {}),
+                "1-0/coordinates": patched.units["train/1-0/rank1.h5"]["1-0/coordinates"]}
+        dump = self.patched("parts", part)
+        said, (code, lines) = verify(dump, "--deep"), read(dump)
+        self.assertEqual(lines[-1].split()[-1] if code == 0 else "", said.get("content") or "")
 
 
 class Example(unittest.TestCase):

@@ -166,8 +166,9 @@ class Unit:
     def __init__(self, dump, record):
         self.dump, self.record, self.path = dump, record, record["path"]
         self.kind, last = self.path.split("/")[0], self.path.split("/")[-1][:-3]
-        rank = re.fullmatch("rank(0|[1-9][0-9]*)", last)
-        self.rank = int(rank[1]) if rank and int(rank[1]) < 1 << 63 else 0
+        rank = re.fullmatch("rank(0|[1-9][0-9]*)(?:-part(0|[1-9][0-9]*))?", last)
+        numbers = [int(n) for n in rank.groups() if n] if rank else []
+        self.rank = numbers[0] if numbers and max(numbers) < 1 << 63 else 0
         data = self.read_file()
         require(data[:9] == b"\x89HDF\r\n\x1a\n\3", "signature", self.path)
         with container(self.path):
