@@ -130,6 +130,23 @@ class Strip(support.Case):
             self.assertIn("not written: events", lines.stderr)
         self.assertEqual(*made)
 
+    @unittest.skipIf(Patched is None, "needs h5py and numpy")
+    def test_damage_that_would_be_left_in_is_refused(self):
+        """Bytes that hash as their record says and break a rule all the same."""
+        dump = Patched(self.dump)
+        tokens = dump.at("rollout/1.h5", "1/tokens")
+        tokens.values = tokens.values.copy()
+        tokens.values[0] = -7
+        damaged, out = dump.write(self.folder / "damaged"), self.folder / "of the damaged"
+        for arguments in ["--texts"], ["--samples", "1"], ["--columns", "advantages"]:
+            result = self.run_program("strip", damaged, "-o", out, *arguments)
+            self.assertEqual(result.returncode, 3, result.stdout + result.stderr)
+            self.assertIn("rollout/1.h5:1/tokens: element 0 is -7", result.stderr)
+            self.assertIn("what is asked for leaves it in", result.stderr)
+            self.assertFalse(out.exists())
+        self.assertEqual(self.run_program("strip", damaged, "-o", out, "--steps", "0.0").returncode, 0)
+        self.assertEqual(self.run_program("verify", "--deep", out).returncode, 0)
+
     def test_what_cannot_be_taken_out_is_refused(self):
         for arguments, words in ((["--columns", "tokens"], "without tokens no samples can be read"),
                                  (["--columns", "reward"], "there is no column reward; there are"),

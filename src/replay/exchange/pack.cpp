@@ -214,6 +214,7 @@ Pack pack_in(const TemporaryFolder& room, const PackOptions& options, const Reco
   cut.output = room.path() + "/cut";
   cut.texts = options.texts;
   cut.threads = options.threads;
+  cut.judged_later = true;  // by opening what was packed
   Pack out;
   out.run = cut.unstable = public_run(run.dump().unstable());
   std::optional<RunPart> chosen;

@@ -1,10 +1,8 @@
 #include "src/replay/exchange/strip.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
 #include <utility>
 
@@ -15,9 +13,12 @@
 #include "format/dump_reader.h"
 #include "format/dump_writer.h"
 #include "format/group_io.h"
+#include "format/rule.h"
+#include "format/verify.h"
 #include "src/base/error.h"
 #include "src/base/json_value.h"
 #include "src/base/words.h"
+#include "src/replay/exchange/group_strip.h"
 #include "src/replay/record/chosen_ids.h"
 #include "src/replay/record/content_root.h"
 #include "src/replay/record/incomplete_record.h"
@@ -33,8 +34,7 @@ using format::StoredDataset;
 using format::UnitReader;
 using format::UnitRecord;
 using format::Values;
-
-using Lengths = std::vector<uint64_t>;
+using Lengths = GroupStrip::Lengths;
 
 constexpr std::string_view kNeeded[] = {"sample_id", "offsets",     "tokens", "slice_offsets",
                                         "slices",    "coordinates", "lengths"};
@@ -48,88 +48,6 @@ std::string column_of(std::string_view kind, std::string_view name) {
   const KnownDataset* known = format::find_known(kind, name);
   return std::string(known == nullptr || known->part_of.empty() ? name : known->part_of);
 }
-
-/// One group of a rollout or a step, of which some samples stay.
-class GroupStrip {
- public:
-  GroupStrip(const DumpReader& dump, const UnitReader& unit, std::string group)
-      : dump_(dump), unit_(unit), group_(std::move(group)) {}
-
-  [[nodiscard]] const StoredDataset* find(const std::string& name) const {
-    return unit_.find(group_ + "/" + name);
-  }
-
-  Lengths numbers(const std::string& name) const {
-    const format::GroupReader reader(dump_, unit_, group_);
-    const StoredDataset* dataset = find(name);
-    return dataset == nullptr ? Lengths{} : reader.read<uint64_t>(*dataset);
-  }
-
-  void keep(std::vector<uint8_t> rows) { rows_ = std::move(rows); }
-  [[nodiscard]] bool keeps_all() const { return std::ranges::find(rows_, 0) == rows_.end(); }
-  [[nodiscard]] bool keeps_none() const { return std::ranges::find(rows_, 1) == rows_.end(); }
-
-  /// Cuts a dataset down to the rows that are kept; false, unchanged, where nobody knows its rows.
-  [[nodiscard]] bool cut(const std::string& name, Dataset& dataset) const {
-    if (keeps_all()) return true;
-    const std::string_view kind = format::kind_of(unit_.record().path);
-    const KnownDataset* known = format::find_known(kind, name);
-    if (known == nullptr) return false;
-    if (known->values == Values::kOffsets) {
-      cut_offsets(dataset);
-      return true;
-    }
-    const char axis = known->shape.front();
-    const std::string own = format::offsets_for(kind, axis);
-    if (axis != 'S' && axis != 'T' && own.empty()) return true;  // not of samples
-    if (axis == 'S') {
-      Lengths places(rows_.size() + 1);
-      for (size_t s = 0; s < places.size(); ++s) places[s] = s;
-      cut_rows(places, dataset);
-    } else {
-      cut_rows(numbers(own), dataset);
-    }
-    return true;
-  }
-
- private:
-  static void set(Dataset& dataset, std::vector<std::byte> bytes, uint64_t rows) {
-    const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
-    dataset.shape[0] = rows;
-    dataset.bytes = *owner;
-    dataset.owner = owner;
-  }
-
-  void cut_offsets(Dataset& dataset) const {
-    Lengths before(dataset.bytes.size() / sizeof(uint64_t)), after = {0};
-    std::memcpy(before.data(), dataset.bytes.data(), dataset.bytes.size());
-    for (size_t s = 0; s < rows_.size(); ++s) {
-      if (rows_[s] != 0) after.push_back(after.back() + before[s + 1] - before[s]);
-    }
-    const auto bytes = std::as_bytes(std::span(after));
-    set(dataset, {bytes.begin(), bytes.end()}, after.size());
-  }
-
-  void cut_rows(const Lengths& places, Dataset& dataset) const {
-    uint64_t width = size_of(dataset.dtype);
-    for (size_t d = 1; d < dataset.shape.size(); ++d) width *= dataset.shape[d];
-    std::vector<std::byte> kept;
-    uint64_t rows = 0;
-    for (size_t s = 0; s < rows_.size(); ++s) {
-      if (rows_[s] == 0) continue;
-      const uint64_t count = places[s + 1] - places[s];
-      const auto rows_of_sample = dataset.bytes.subspan(places[s] * width, count * width);
-      kept.insert(kept.end(), rows_of_sample.begin(), rows_of_sample.end());
-      rows += count;
-    }
-    set(dataset, std::move(kept), rows);
-  }
-
-  const DumpReader& dump_;
-  const UnitReader& unit_;
-  std::string group_;
-  std::vector<uint8_t> rows_;  // of samples: 1 stays
-};
 
 /// Writes a dump again without what was asked for. All that can be refused is, before the new dump
 /// begins; units are copied one by one, and it takes its name once it is sealed.
@@ -147,6 +65,7 @@ class Strip {
     check_asked();
     format::DumpPlace place(options_.output, options_.replace, format::DumpPlace::Writer::kOneGo);
     write(place.path());
+    if (!options_.judged_later) check_left(place.path());
     made_.content = content_root(place.path());
     place.settle();
     for (const auto& [what, count] : also_)
@@ -159,6 +78,19 @@ class Strip {
     format::ReaderOptions out;
     out.threads = options.threads;
     return out;
+  }
+
+  /// Sees that what is left is whole: copied bytes may be those that were written and mean nothing.
+  void check_left(const std::string& path) const {
+    const format::VerifyReport left = format::verify(path, true, reading(options_));
+    if (left.problems.empty()) return;
+    const format::Problem& first = left.problems.front();
+    throw format::FormatError(first.rule,
+                              first.message +
+                                  ", and what is asked for leaves it in: take it out, "
+                                  "too, or see rlreplay verify --deep " +
+                                  options_.dump,
+                              first.path, first.dataset, first.offset);
   }
 
   [[noreturn]] void refuse(const std::string& message) const {

@@ -21,6 +21,7 @@ struct StripOptions {
   std::optional<RunPart> steps;            // all but these, their rollouts and states
   std::string unstable = "{}";             // of the new dump: commands, hosts, environments
   bool replace = false;
+  bool judged_later = false;  // whoever asks sees whether what is left is whole
   int threads = 2;
 
   [[nodiscard]] bool takes_nothing() const {
@@ -44,7 +45,7 @@ struct StripReport {
 /// hold what is taken out goes too: files of frameworks that an import kept, extensions of others,
 /// `unstable`, events of rollouts and steps whose samples were taken out. Errors: kUsage for a dump
 /// that is not sealed, a sample or column that is not there, or a column without which nothing can
-/// be read; FormatError; those of DumpPlace.
+/// be read; FormatError, also where what is left breaks a rule; those of DumpPlace.
 [[nodiscard]] StripReport strip(const StripOptions& options);
 
 }  // namespace rlreplay::replay

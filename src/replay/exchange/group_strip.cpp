@@ -1,0 +1,85 @@
+#include "src/replay/exchange/group_strip.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "format/columns.h"
+#include "format/group_io.h"
+
+namespace rlreplay::replay {
+namespace {
+
+void set(format::Dataset& dataset, std::vector<std::byte> bytes, uint64_t rows) {
+  const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  dataset.shape[0] = rows;
+  dataset.bytes = *owner;
+  dataset.owner = owner;
+}
+
+}  // namespace
+
+const format::StoredDataset* GroupStrip::find(const std::string& name) const {
+  return unit_.find(group_ + "/" + name);
+}
+
+GroupStrip::Lengths GroupStrip::numbers(const std::string& name) const {
+  const format::GroupReader reader(dump_, unit_, group_);
+  const format::StoredDataset* dataset = find(name);
+  return dataset == nullptr ? Lengths{} : reader.read<uint64_t>(*dataset);
+}
+
+bool GroupStrip::keeps_all() const { return std::ranges::find(rows_, 0) == rows_.end(); }
+
+bool GroupStrip::keeps_none() const { return std::ranges::find(rows_, 1) == rows_.end(); }
+
+bool GroupStrip::cut(const std::string& name, format::Dataset& dataset) const {
+  if (keeps_all()) return true;
+  const std::string_view kind = format::kind_of(unit_.record().path);
+  const format::KnownDataset* known = format::find_known(kind, name);
+  if (known == nullptr) return false;
+  if (known->values == format::Values::kOffsets) {
+    cut_offsets(dataset);
+    return true;
+  }
+  const char axis = known->shape.front();
+  const std::string own = format::offsets_for(kind, axis);
+  if (axis != 'S' && axis != 'T' && own.empty()) return true;  // not of samples
+  if (axis == 'S') {
+    Lengths places(rows_.size() + 1);
+    for (size_t s = 0; s < places.size(); ++s) places[s] = s;
+    cut_rows(places, dataset);
+  } else {
+    cut_rows(numbers(own), dataset);
+  }
+  return true;
+}
+
+void GroupStrip::cut_offsets(format::Dataset& dataset) const {
+  Lengths before(dataset.bytes.size() / sizeof(uint64_t)), after = {0};
+  std::memcpy(before.data(), dataset.bytes.data(), dataset.bytes.size());
+  for (size_t s = 0; s < rows_.size(); ++s) {
+    if (rows_[s] != 0) after.push_back(after.back() + before[s + 1] - before[s]);
+  }
+  const auto bytes = std::as_bytes(std::span(after));
+  set(dataset, {bytes.begin(), bytes.end()}, after.size());
+}
+
+void GroupStrip::cut_rows(const Lengths& places, format::Dataset& dataset) const {
+  uint64_t width = size_of(dataset.dtype);
+  for (size_t d = 1; d < dataset.shape.size(); ++d) width *= dataset.shape[d];
+  std::vector<std::byte> kept;
+  uint64_t rows = 0;
+  for (size_t s = 0; s < rows_.size(); ++s) {
+    if (rows_[s] == 0) continue;
+    const uint64_t count = places[s + 1] - places[s];
+    const auto rows_of_sample = dataset.bytes.subspan(places[s] * width, count * width);
+    kept.insert(kept.end(), rows_of_sample.begin(), rows_of_sample.end());
+    rows += count;
+  }
+  set(dataset, std::move(kept), rows);
+}
+
+}  // namespace rlreplay::replay
