@@ -74,7 +74,7 @@ class LogicalGroup {
   [[nodiscard]] std::optional<Fault> find_fault(std::string_view name);
   /// Puts what is held of a tensor into `over`, which has the tensor's bytes(), and leaves there
   /// what is not. Returns the first fault. Errors: FormatError of reading.
-  std::optional<Fault> put_into(std::string_view name, std::span<std::byte> over);
+  [[nodiscard]] std::optional<Fault> put_into(std::string_view name, std::span<std::byte> over);
 
  private:
   [[nodiscard]] static std::optional<Fault> find_lack(const Tensor& tensor);

@@ -15,6 +15,7 @@
 #include "src/base/descriptor.h"
 #include "src/base/error.h"
 #include "src/base/input_file.h"
+#include "src/base/leftovers.h"
 #include "src/base/number_text.h"
 
 namespace rlreplay {
@@ -57,14 +58,18 @@ void check_unoccupied(const std::string& path, bool replace) {
   throw Error(ErrorCode::kUsage, "it is there already; --force replaces it", path);
 }
 
-AtomicFile::AtomicFile(const std::string& path)
-    : path_(output_file(path)), temporary_(temporary_name(path_)) {
+AtomicFile::AtomicFile(const std::string& path, Left left) : path_(output_file(path)) {
+  if (left == Left::kRemoved) remove_left_files(path_);
+  unfinished_.emplace([this] { ::unlink(temporary_.c_str()); }, [this] { create(); });
+}
+
+void AtomicFile::create() {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  unfinished_.emplace([this] { ::unlink(temporary_.c_str()); },
-                      [this] {
-                        file_ = Descriptor(::open(temporary_.c_str(), kFlags, 0666));
-                        if (!file_) fail("cannot create the file");
-                      });
+  do {
+    temporary_ = temporary_name(path_);
+    file_ = Descriptor(::open(temporary_.c_str(), kFlags, 0666));
+    if (!file_) fail("cannot create the file");
+  } while (!lock_own(file_.get(), temporary_));
 }
 
 AtomicFile::~AtomicFile() {

@@ -23,9 +23,12 @@ void check_unoccupied(const std::string& path, bool replace);
 /// the name and renamed by `commit`.
 class AtomicFile {
  public:
+  /// Whether what killed writers of this name left beside it goes: the folder is read for it.
+  enum class Left { kRemoved, kStays };
+
   /// Replaces the file that `output_file` names.
   /// Errors: as of output_file; kEnvironment, here and below.
-  explicit AtomicFile(const std::string& path);
+  explicit AtomicFile(const std::string& path, Left left = Left::kRemoved);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
@@ -40,6 +43,7 @@ class AtomicFile {
 
  private:
   [[noreturn]] void fail(const char* what) const;
+  void create();
 
   std::string path_;
   std::string temporary_;

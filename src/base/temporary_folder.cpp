@@ -5,9 +5,11 @@
 #include <cstring>
 #include <filesystem>
 
+#include <fcntl.h>
 #include <stdlib.h>
 
 #include "src/base/error.h"
+#include "src/base/leftovers.h"
 
 namespace rlreplay {
 
@@ -28,9 +30,15 @@ std::string make_temporary_folder(const std::string& prefix) {
   return path;
 }
 
-TemporaryFolder::TemporaryFolder(const std::string& prefix) {
-  unfinished_.emplace([this] { remove_tree(path_); },
-                      [&] { path_ = make_temporary_folder(prefix); });
+TemporaryFolder::TemporaryFolder(const std::string& prefix, Left left) {
+  const auto make = [&] {
+    do {
+      path_ = make_temporary_folder(prefix);
+      lock_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    } while (lock_ && !lock_own(lock_.get(), path_));
+  };
+  unfinished_.emplace([this] { remove_tree(path_); }, make);
+  if (left == Left::kRemoved) remove_left_folders(fs::path(path_).parent_path().string(), prefix);
 }
 
 TemporaryFolder::~TemporaryFolder() {

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "src/base/descriptor.h"
 #include "src/base/unfinished.h"
 
 namespace rlreplay {
@@ -16,7 +17,11 @@ namespace rlreplay {
 /// ends the program. Errors: as above.
 class TemporaryFolder {
  public:
-  explicit TemporaryFolder(const std::string& prefix);
+  /// Whether folders of this prefix go that killed processes left: only where all are of this
+  /// class.
+  enum class Left { kRemoved, kStay };
+
+  explicit TemporaryFolder(const std::string& prefix, Left left = Left::kStay);
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
@@ -25,6 +30,7 @@ class TemporaryFolder {
 
  private:
   std::string path_;
+  Descriptor lock_;  // says that its owner is alive
   std::optional<Unfinished> unfinished_;
 };
 

@@ -2,8 +2,10 @@
 
 usage: pack_test.py RLREPLAY
 """
+import fcntl
 import io
 import json
+import os
 import pathlib
 import resource
 import shutil
@@ -159,6 +161,29 @@ class Pack(support.Case):
         self.damaged(3, "another than its pack.json says", archive([("pack.json", other), *members[1:]]))
         newer = json.dumps({**said, "schema": "rlreplay.pack/9"}).encode()
         self.damaged(4, "another version can open it", archive([("pack.json", newer), *members[1:]]))
+
+    def test_what_killed_writers_left_goes_and_that_of_live_ones_stays(self):
+        room, dead, live = self.place("room"), "0123456789abcdef", "fedcba9876543210"
+        room.mkdir()
+        environment = {**os.environ, "TMPDIR": str(room)}
+        for number, (verb, form) in enumerate((("pack", []), ("export", ["--to", "jsonl"]))):
+            target = room / f"{number} out"
+            left, held, other = (room / f"{target.name}.tmp-{end}" for end in (dead, live, "mine"))
+            folders = [room / f"rlreplay-packing-{end}" for end in ("aaaaaa", "bbbbbb")]
+            for path in left, held, other:
+                path.write_text("half")
+            for path in folders:
+                path.mkdir(exist_ok=True)
+                (path / "cut").write_text("half")
+            with open(held) as file:
+                folder = os.open(folders[1], os.O_RDONLY)
+                fcntl.flock(file, fcntl.LOCK_EX)
+                fcntl.flock(folder, fcntl.LOCK_EX)
+                made = self.run_program(verb, self.dump, *form, "-o", target, env=environment)
+                os.close(folder)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            self.assertEqual([path.exists() for path in (left, held, other, target)], [False, True, True, True])
+            self.assertEqual([path.exists() for path in folders], [verb != "pack", True])
 
     def test_what_cannot_be_packed_is_refused(self):
         new, there = self.place("new.zip"), self.place("there")

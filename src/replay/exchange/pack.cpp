@@ -132,7 +132,7 @@ void extract(const ZipArchive::Member& member, const fs::path& folder) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
   if (error) throw Error(ErrorCode::kEnvironment, error.message(), path.parent_path());
-  AtomicFile file(path);
+  AtomicFile file(path, AtomicFile::Left::kStays);
   file.write(member.content);
   file.commit();
 }
@@ -243,7 +243,7 @@ Pack pack(const PackOptions& options) {
   format::check_outside_dumps(options.output);
   check_unoccupied(options.output, options.replace);
   const RecordedRun run(options.dump);
-  const TemporaryFolder room("rlreplay-pack");
+  const TemporaryFolder room("rlreplay-packing", TemporaryFolder::Left::kRemoved);
   return with_dump(options.dump, room, [&] { return pack_in(room, options, run); });
 }
 
