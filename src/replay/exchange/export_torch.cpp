@@ -11,6 +11,7 @@
 #include "format/foreign/rollout_file.h"
 #include "format/foreign/torch_writer.h"
 #include "format/group_name.h"
+#include "format/rollout_join.h"
 #include "format/rule.h"
 #include "format/train_ranks.h"
 #include "src/base/words.h"
@@ -128,18 +129,18 @@ foreign::Problem finding_of(const Error& error, const std::string& unit) {
 /// Errors: kUsage where several rollouts would be written into one file.
 void check_one_rollout(const DumpReader& dump, const std::optional<ChosenSamples>& chosen,
                        const std::string& output) {
-  std::string rollouts;
-  size_t count = 0;
+  std::set<std::string> rollouts;
   for (const format::UnitRecord& unit : dump.units()) {
     if (format::kind_of(unit.path) != "rollout") continue;
     for (const std::string& group : unit.groups) {
-      if (!chosen || chosen->contains(group)) rollouts += (count++ == 0 ? "" : ", ") + group;
+      if (!chosen || chosen->contains(group)) rollouts.insert(group);
     }
   }
-  if (count <= 1) return;
+  if (rollouts.size() <= 1) return;
   throw Error(ErrorCode::kUsage,
-              (chosen ? "what is selected lies in rollouts " + rollouts
-                      : "the dump holds " + std::to_string(count) + " rollouts") +
+              (chosen ? "what is selected lies in rollouts " +
+                            joined(std::vector(rollouts.begin(), rollouts.end()), ", ")
+                      : "the dump holds " + std::to_string(rollouts.size()) + " rollouts") +
                   ", and one .pt file holds one: name a folder",
               output);
 }
@@ -172,7 +173,7 @@ class Exporter {
         if (!id || done_.contains(*id) || !takes(group)) continue;
         if (!unit) unit.emplace(dump_.open_unit(record));
         if (holds_events_alone(*unit, group)) continue;
-        export_own(*id, *unit);
+        export_own(*id);
         done_.insert(*id);
       }
     }
@@ -236,27 +237,45 @@ class Exporter {
     check_importable(restored);
   }
 
-  void export_own(int64_t id, const format::UnitReader& unit) {
-    if (dump_.find("rollout", std::to_string(id)).size() > 1) {
-      throw Error(ErrorCode::kUnsupported,
-                  "rollout " + std::to_string(id) + " lies in several units: export it as jsonl");
+  /// The samples of a rollout, of all units that hold any.
+  RolloutData read_all(const std::string& group, std::span<const format::UnitReader> units,
+                       format::HeldBytes& held) const {
+    std::vector<RolloutData> parts;
+    for (const format::UnitReader& unit : units) {
+      if (holds_events_alone(unit, group)) continue;
+      parts.push_back(read_rollout_data(dump_, unit, group, &held));
+      held.hold(unit.record(), group, parts.back().size() * kSampleBytes);
     }
+    return parts.size() == 1 ? std::move(parts.front())
+                             : format::join_rollout(parts, "rollout/" + group);
+  }
+
+  void export_own(int64_t id) {
     const std::string group = std::to_string(id);
+    std::vector<format::UnitReader> units;
+    for (const format::UnitRecord* record : dump_.find("rollout", group)) {
+      units.push_back(dump_.open_unit(*record));
+    }
+    const bool several = units.size() > 1;
     format::HeldBytes held;
-    const auto read = std::make_shared<RolloutData>(read_rollout_data(dump_, unit, group, &held));
+    const auto read = std::make_shared<RolloutData>(read_all(group, units, held));
     const RolloutData& data = *read;
-    held.hold(unit.record(), group, data.size() * kSampleBytes);
     Tree tree;
     const auto others = samples_with_inputs(dump_, group);
     Value root = slime_rollout(tree, data, id, others);
     if (chosen_) root = select(tree, root, chosen_of(id));
     std::vector<format::Dataset> own;
-    if (!chosen_) own = own_datasets_of(dump_, unit, group, read);
+    if (!chosen_) {
+      own = several ? own_datasets_of_units(dump_, units, group, read)
+                    : own_datasets_of(dump_, units.front(), group, read);
+    }
     add_own_part(tree, root, data, own, group);
     write("rollout_data/" + group + ".pt", tree, root);
     const bool trained = !chosen_ || !imported_;
     if (vendor_ == kSlime && !single_ && trained) export_own_training(id, data);
-    unsaid_.compare(dump_, unit, group, imported_datasets(read, group, own));
+    const auto made = imported_datasets(read, group, own);
+    if (several) return unsaid_.compare_joined(dump_, "rollout", group, made);
+    unsaid_.compare(dump_, units.front(), group, made);
   }
 
   /// That no finish was recorded and, of all samples, datasets for which they have no field.

@@ -1,8 +1,12 @@
 #include "src/replay/exchange/own_rollout.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <utility>
 
+#include "format/columns.h"
+#include "src/base/error.h"
 #include "src/replay/exchange/jsonl_form.h"
 #include "src/replay/exchange/own_datasets.h"
 
@@ -60,6 +64,38 @@ std::vector<Dataset> own_datasets_of(const format::DumpReader& dump, const forma
     const bool of_a_column = columns.contains(name) || name == "coordinates";
     return !of_a_column || is_needless_mask(dump, unit, group + "/" + name);
   });
+}
+
+std::vector<Dataset> own_datasets_of_units(const format::DumpReader& dump,
+                                           std::span<const format::UnitReader> units,
+                                           const std::string& group,
+                                           const std::shared_ptr<const RolloutData>& data) {
+  std::vector<Dataset> out;
+  for (Dataset& dataset : to_datasets(data, group)) {
+    if (!is_of_calls(dataset.path.substr(group.size() + 1))) continue;
+    const auto owner =
+        std::make_shared<const std::vector<std::byte>>(dataset.bytes.begin(), dataset.bytes.end());
+    dataset.bytes = *owner;
+    dataset.owner = owner;
+    out.push_back(std::move(dataset));
+  }
+  for (const format::UnitReader& unit : units) {
+    for (const format::StoredDataset& stored : unit.datasets_of(group)) {
+      const std::string name = stored.path.substr(group.size() + 1);
+      if (name.starts_with("events/") || format::find_known("rollout", name) != nullptr) continue;
+      throw Error(ErrorCode::kUnsupported,
+                  stored.path +
+                      " lies in one of several units of its rollout, and is in none of "
+                      "the tables that say whose it is: export it as jsonl",
+                  unit.record().path);
+    }
+    std::ranges::move(
+        read_datasets(dump, unit, group,
+                      [](const std::string& name) { return name.starts_with("events/"); }),
+        std::back_inserter(out));
+  }
+  std::ranges::sort(out, {}, &Dataset::path);
+  return out;
 }
 
 std::vector<Dataset> imported_datasets(const std::shared_ptr<RolloutData>& data,

@@ -16,6 +16,12 @@ namespace rlreplay::replay {
     const format::DumpReader& dump, const format::UnitReader& unit, const std::string& group,
     const std::shared_ptr<const format::RolloutData>& data);
 
+/// The same of a rollout that several units hold; `data`: all of it.
+/// Errors: kUnsupported for a dataset of which nobody knows how those of several units are one.
+[[nodiscard]] std::vector<format::Dataset> own_datasets_of_units(
+    const format::DumpReader& dump, std::span<const format::UnitReader> units,
+    const std::string& group, const std::shared_ptr<const format::RolloutData>& data);
+
 /// What an import makes of samples of slime and of these datasets. Leaves in `data`, which the
 /// result views, what the samples say.
 [[nodiscard]] std::vector<format::Dataset> imported_datasets(

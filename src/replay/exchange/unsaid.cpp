@@ -95,6 +95,18 @@ void Unsaid::compare(const format::DumpReader& dump, const format::UnitReader& u
   }
 }
 
+void Unsaid::compare_joined(const format::DumpReader& dump, const std::string& kind,
+                            const std::string& group, const std::vector<Dataset>& written) {
+  Fields here = format::read_fields(dump, kind, group);
+  std::erase_if(here, [](const auto& field) { return field.first.starts_with("events/"); });
+  const Fields said = fields_of(kind, written);
+  for (const auto& [name, hash] : said) here.emplace(name, Hash());
+  for (const auto& [name, hash] : here) {
+    const auto at = said.find(name);
+    if (at == said.end() || at->second != hash) ++fields_[kind][name];
+  }
+}
+
 void Unsaid::add_unknown(const format::UnitReader& unit, const std::string& group) {
   const std::string kind(format::kind_of(unit.record().path));
   for (const StoredDataset& dataset : unit.datasets_of(group)) {

@@ -20,6 +20,9 @@ class Unsaid {
   /// Errors: FormatError where a dataset is not sound.
   void compare(const format::DumpReader& dump, const format::UnitReader& unit,
                const std::string& group, const std::vector<format::Dataset>& written);
+  /// The same of a group that several units hold, taken as one.
+  void compare_joined(const format::DumpReader& dump, const std::string& kind,
+                      const std::string& group, const std::vector<format::Dataset>& written);
   /// A rollout or step of which nothing is written.
   void add_empty(const format::UnitReader& unit);
   /// What was collected, with the reasons.
