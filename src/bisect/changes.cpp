@@ -14,6 +14,8 @@
 namespace rlreplay::bisect {
 namespace {
 
+/// Halves every stretch whose ends differ until it holds one revision. What cannot be judged inside
+/// of one stays in it: a difference that was found is never dropped.
 class ChangesSearch {
  public:
   ChangesSearch(const std::vector<Revision>& history, const SearchPlan& plan, Sampler& sampler,

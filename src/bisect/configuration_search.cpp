@@ -106,6 +106,8 @@ class ConfigurationExecutor : public measure::Executor {
   std::string reference_;
 };
 
+/// The ends come first: delta debugging takes it as known that no difference is good and all are
+/// bad.
 class ConfigurationSearch {
  public:
   ConfigurationSearch(const ConfigurationQuestion& question, const Interrupt& interrupt)

@@ -16,6 +16,8 @@ Subset without(const Subset& from, const Subset& what) {
   return out;
 }
 
+/// Tests no subset twice. One that cannot be judged counts as not bad, so that a set that is found
+/// was seen bad, and may be larger than the least.
 class DeltaDebugging {
  public:
   explicit DeltaDebugging(const std::function<Verdict(const Subset&)>& test) : test_(test) {}

@@ -9,6 +9,7 @@
 /// Options of the search, of `changes` and of `verdict`.
 namespace rlreplay::bisect {
 
+/// How runs are made and judged, as the options say it.
 struct CommonOptions {
   Recipe recipe;
   measure::Criterion criterion;
@@ -16,6 +17,7 @@ struct CommonOptions {
   bool json = false;
 };
 
+/// Adds the options that fill `options`, which outlives the app's reading.
 void add_common_options(CLI::App& app, CommonOptions& options);
 
 /// What CLI11 leaves to be done once the command line is read.

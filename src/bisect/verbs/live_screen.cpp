@@ -50,6 +50,8 @@ size_t columns() {
   return known ? size.ws_col : kLineWidth;
 }
 
+/// `drawn_` lines stand above the cursor, which the next drawing erases: nobody else may write to
+/// standard error in between.
 class LiveScreen {
  public:
   void start(const std::vector<Revision>& history) { history_ = history; }
