@@ -21,16 +21,17 @@ using format::DumpReader;
 using format::UnitReader;
 
 /// Null where there is no memory for it.
-char* error_text(ErrorCode code, std::string_view rule, const std::string& where,
-                 std::string_view message) {
-  const std::string text = JsonLine()
-                               .integer("code", static_cast<int>(code))
-                               .text("kind", to_string(code))
-                               .text("rule", rule)
-                               .text("where", where)
-                               .text("message", message)
-                               .str();
-  return strdup(text.c_str());
+char* error_text(const Error& error) {
+  const Breach breach = error.breach().value_or(Breach{});
+  JsonLine line;
+  line.integer("code", static_cast<int>(error.code()))
+      .text("kind", to_string(error.code()))
+      .text("rule", breach.rule)
+      .text("where", error.where())
+      .text("dataset", breach.dataset)
+      .text("message", error.what());
+  if (breach.offset) line.integer("offset", static_cast<int64_t>(*breach.offset));
+  return strdup(line.str().c_str());
 }
 
 /// What `work` gives, or `failed` where it throws: no exception leaves the library.
@@ -40,14 +41,12 @@ T guarded(char** error, T failed, const Work& work) noexcept {
   try {
     try {
       return work();
-    } catch (const format::FormatError& e) {
-      *error = error_text(e.code(), to_string(e.rule()), e.where(), e.what());
     } catch (const Error& e) {
-      *error = error_text(e.code(), "", e.where(), e.what());
+      *error = error_text(e);
     } catch (const std::bad_alloc&) {
-      *error = error_text(ErrorCode::kEnvironment, "", "", "there is not enough memory");
+      *error = error_text({ErrorCode::kEnvironment, "there is not enough memory"});
     } catch (const std::exception& e) {
-      *error = error_text(ErrorCode::kInternal, "", "", e.what());
+      *error = error_text({ErrorCode::kInternal, e.what()});
     }
   } catch (...) {  // no memory for the words
   }
@@ -149,7 +148,7 @@ rlreplay_unit* rlreplay_open_unit(const rlreplay_dump* dump, const char* path, c
     check_meaning(unit, problems);
     if (!problems.empty()) {
       const format::Problem& p = problems.front();
-      throw format::FormatError(p.rule, p.message, p.path, p.dataset);
+      throw format::FormatError(p.rule, p.message, p.path, p.dataset, p.offset);
     }
     std::string text = datasets_text(unit);
     return new rlreplay_unit{dump->reader, std::move(unit), std::move(text)};

@@ -3,9 +3,10 @@
 #include <cstdint>
 
 /// What the Python package calls, by ctypes: plain C, so that one library serves every Python.
-/// A call that fails gives null or false and puts into `*error` why: a JSON object with code, rule,
-/// where and message, which the caller gives back to rlreplay_free; null where there was no memory
-/// for it. Other texts belong to what gave them. All are UTF-8.
+/// A call that fails gives null or false and puts into `*error` why: a JSON object with code, kind,
+/// rule, where, dataset, message and, where it is known, offset (a byte), which the caller gives
+/// back to rlreplay_free; null where there was no memory for it. Other texts belong to what gave
+/// them. All are UTF-8.
 extern "C" {
 
 struct rlreplay_dump;

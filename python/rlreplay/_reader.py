@@ -41,13 +41,15 @@ class DumpError(Exception):
     """A dump that is not what it says, or that this version does not know.
 
     `kind` as the programs name it ("corrupt"), `rule` of format/SPEC.md where one is broken, `where`: a
-    path below the dump, and a dataset.
+    path below the dump, and a dataset; `dataset` alone, and `offset`: the byte at which what breaks the
+    rule begins. "" and None where none is known.
     """
 
     def __init__(self, text):
         error = json.loads(text or '{"message": "an error without words"}')
         self.kind, self.rule = error.get("kind", ""), error.get("rule", "")
         self.where, self.message = error.get("where", ""), error["message"]
+        self.dataset, self.offset = error.get("dataset", ""), error.get("offset")
         super().__init__(f"{self.where}: {self.message}" if self.where else self.message)
 
 

@@ -15,6 +15,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests/golden/dumps/0.9"
+BAD = ROOT / "tests/golden/bad"
 LINES = [
     {"schema": "rlreplay.sample/1", "rollout_id": 3, "sample_id": 1, "prompt_length": 2,
      "tokens": [5, 6, 7, 8, 9], "group_id": 4, "log_probs": [-0.5, -1.25, -0.1], "reward": 1.0,
@@ -124,6 +125,18 @@ class Wheel(unittest.TestCase):
                     "except rlreplay.DumpError as e:\n"
                     "    assert e.rule == 'unit-hash' and 'rollout/3.h5' in e.where, (e.rule, e.where)\n"
                     "else:\n    assert False\n", copy)
+
+    def test_an_error_names_dataset_and_byte_where_they_are_known(self):
+        said = {}
+        for case in ("record-syntax", "meaning"):
+            copy = pathlib.Path(self.folder.name, case)
+            shutil.copytree(BAD / "sound", copy)
+            shutil.copytree(BAD / case, copy, dirs_exist_ok=True)
+            said[case] = self.python(
+                "try:\n    dump = rlreplay.open(sys.argv[1])\n    [dump[k] for k in dump]\n"
+                "except rlreplay.DumpError as e:\n    print(e.rule, e.dataset or '-', e.offset)\n", copy)
+        self.assertEqual(said, {"record-syntax": "record-syntax - 326\n",
+                                "meaning": "meaning 1-0/parameters/v None\n"})
 
     def test_what_is_no_dump_and_no_name_is_said(self):
         self.python("try:\n    rlreplay.open(sys.argv[1])\n"
