@@ -44,7 +44,7 @@ std::function<int64_t()> make_work(const StepItem& item, engine::Backend& backen
           micro_batch = item.micro_batch_size] {
     engine::StepConfig config;
     config.micro_batch_size = micro_batch;
-    backend.step(batch.samples, batch.targets, config);
+    static_cast<void>(backend.step(batch.samples, batch.targets, config));
     int64_t tokens = 0;
     for (const auto& s : batch.samples) tokens += static_cast<int64_t>(s.tokens.size());
     return tokens;

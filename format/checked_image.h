@@ -38,8 +38,8 @@ class CheckedImage {
   /// piece by piece and then mapped, and what has been read of it leaves memory again: who changes
   /// it in between is found out by the hashes of its datasets.
   /// Errors: as above, and of reading.
-  static CheckedImage read(const OpenFile& file, const Hash& hash, ThreadPool& pool,
-                           std::shared_ptr<SpareBuffer> spare, uint64_t most_held);
+  [[nodiscard]] static CheckedImage read(const OpenFile& file, const Hash& hash, ThreadPool& pool,
+                                         std::shared_ptr<SpareBuffer> spare, uint64_t most_held);
   /// Checks a unit's file, a piece at a time, and keeps nothing of it. Errors: as of `read`.
   static void check(const OpenFile& file, const Hash& hash, ThreadPool& pool);
   CheckedImage(CheckedImage&&) noexcept = default;

@@ -18,7 +18,7 @@ class ChunkEncoder {
 
   /// Compresses `chunk` into `frame` (of frame_bound bytes at least) and returns the frame's size.
   /// The frame depends on the chunk and the level alone.
-  size_t encode(std::span<const std::byte> chunk, std::span<std::byte> frame);
+  [[nodiscard]] size_t encode(std::span<const std::byte> chunk, std::span<std::byte> frame);
 
  private:
   struct State;

@@ -36,7 +36,7 @@ class DumpReader {
  public:
   /// Checks the manifest, the index and the journals, in the order of SPEC.md; no unit is touched
   /// yet. Errors: FormatError.
-  static DumpReader open(const std::string& path, const ReaderOptions& options = {});
+  [[nodiscard]] static DumpReader open(const std::string& path, const ReaderOptions& options = {});
   ~DumpReader();
   DumpReader(DumpReader&&) noexcept;
 

@@ -69,20 +69,21 @@ class DumpWriter {
   /// Begins a dump in a folder that is absent or empty. `meta` is a JSON object without fractions
   /// that has at least `ranks`.
   /// Errors: kUsage when the folder holds something or another process writes to it.
-  static DumpWriter create(const std::string& path, std::string_view meta,
-                           const WriterOptions& options = {});
+  [[nodiscard]] static DumpWriter create(const std::string& path, std::string_view meta,
+                                         const WriterOptions& options = {});
 
   /// Writes to a dump that another began, beside its other writers, or goes on where the writer of
   /// this name died.
   /// Errors: kUsage when the dump is sealed, or the writer of this name has ended or is at work;
   /// FormatError when there is no dump, or its journals break a rule.
-  static DumpWriter join(const std::string& path, const WriterOptions& options);
+  [[nodiscard]] static DumpWriter join(const std::string& path, const WriterOptions& options);
 
   /// Goes on with a dump whose writers died, in the place of all of them: every acknowledged unit
   /// must be there (`check`: and whole), what was not acknowledged is removed. Of a sealed dump it
   /// removes the mark that sealing left behind. Errors: kUsage when it is sealed or another process
   /// writes to it; FormatError when an acknowledged unit is not whole.
-  static DumpWriter resume(const std::string& path, const WriterOptions& options = {});
+  [[nodiscard]] static DumpWriter resume(const std::string& path,
+                                         const WriterOptions& options = {});
 
   ~DumpWriter();
   DumpWriter(DumpWriter&&) noexcept;

@@ -64,9 +64,9 @@ class PendingFile {
 class Folder {
  public:
   /// Errors: kIncomplete when there is no such folder, kEnvironment when it cannot be opened.
-  static Folder open(const std::string& path);
+  [[nodiscard]] static Folder open(const std::string& path);
   /// Makes the folder where it is missing; the folder above must be there. Its name is durable.
-  static Folder create(const std::string& path, System& system);
+  [[nodiscard]] static Folder create(const std::string& path, System& system);
 
   const std::string& path() const { return path_; }
   int descriptor() const { return file_.get(); }

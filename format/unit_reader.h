@@ -23,11 +23,13 @@ class UnitReader {
  public:
   /// Takes the bytes of a unit file that have the record's size and hash, checks the container,
   /// every attribute and the hash of the content. Errors: FormatError, up to kContent.
-  static UnitReader open(CheckedImage image, const UnitRecord& record, ThreadPool& pool,
-                         const h5::Limits& limits = {}, bool frame_checksums = true);
+  [[nodiscard]] static UnitReader open(CheckedImage image, const UnitRecord& record,
+                                       ThreadPool& pool, const h5::Limits& limits = {},
+                                       bool frame_checksums = true);
   /// Checks size and hash before anything else looks at the bytes. Errors: from kUnitSize on.
-  static UnitReader open(Buffer<std::byte> image, const UnitRecord& record, ThreadPool& pool,
-                         const h5::Limits& limits = {}, bool frame_checksums = true);
+  [[nodiscard]] static UnitReader open(Buffer<std::byte> image, const UnitRecord& record,
+                                       ThreadPool& pool, const h5::Limits& limits = {},
+                                       bool frame_checksums = true);
 
   const UnitRecord& record() const;
   /// All datasets, sorted by path.

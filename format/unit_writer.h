@@ -35,9 +35,9 @@ class UnitWriter {
   /// bytes, or a base of another size; kUnsupported for attributes that no reader takes.
   void add(const Dataset& dataset);
   /// Ends a unit in memory.
-  EncodedUnit finish();
+  [[nodiscard]] EncodedUnit finish();
   /// Ends a unit that went to a sink: its bytes are read back and hashed.
-  UnitRecord finish_file();
+  [[nodiscard]] UnitRecord finish_file();
 
  private:
   struct State;

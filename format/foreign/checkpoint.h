@@ -18,7 +18,7 @@ class Checkpoint {
   /// Opens a checkpoint and checks that it holds exactly the tensors of its configuration, each of
   /// the right shape and of type f32, bf16 or f16. The contents are not read.
   /// Errors: kIncomplete for missing files and tensors, kCorrupt for wrong ones, kUnsupported.
-  static Checkpoint open(const std::string& folder);
+  [[nodiscard]] static Checkpoint open(const std::string& folder);
 
   const std::string& folder() const { return folder_; }
   const ModelConfig& config() const { return config_; }

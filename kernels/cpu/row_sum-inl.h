@@ -47,7 +47,7 @@ class RowLanes {
       v = hn::Add(v, hn::Shuffle1032(v));
       return hn::GetLane(hn::Add(v, hn::Shuffle2301(v)));
     }
-    (void)d;
+    static_cast<void>(d);
   }
 
   Simd::F lanes_[kVectors];

@@ -49,7 +49,9 @@ class Error : public std::runtime_error {
   const std::optional<Breach>& breach() const { return breach_; }
 
   /// This error, told of another place.
-  Error at(std::string where) const { return {code_, what(), std::move(where), breach_}; }
+  [[nodiscard]] Error at(std::string where) const {
+    return {code_, what(), std::move(where), breach_};
+  }
 
  private:
   ErrorCode code_;

@@ -76,7 +76,7 @@ class JsonDocument {
   [[nodiscard]] static JsonDocument parse(std::string_view text, std::string where,
                                           const JsonLimits& limits = {});
   /// Errors: kIncomplete when there is no such file, else as `parse`.
-  static JsonDocument read(const std::string& path, const JsonLimits& limits = {});
+  [[nodiscard]] static JsonDocument read(const std::string& path, const JsonLimits& limits = {});
 
   JsonDocument(JsonDocument&&) noexcept;
   JsonDocument& operator=(JsonDocument&&) noexcept;

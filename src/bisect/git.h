@@ -32,7 +32,7 @@ class Repository {
  public:
   /// `folder`: the repository, or any folder in its checkout. `stop_fd` (-1: none) becomes readable
   /// when git is to be stopped.
-  static Repository open(const std::string& folder, int stop_fd = -1);
+  [[nodiscard]] static Repository open(const std::string& folder, int stop_fd = -1);
 
   Revision resolve(const std::string& name) const;
 

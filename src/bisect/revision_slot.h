@@ -39,8 +39,8 @@ class RevisionSlot {
 
   /// `reference`: what the good end left; empty before there is something.
   /// Errors: as of measure::Executor.
-  measure::Measurement measure(const measure::Candidate& candidate, measure::Build build,
-                               const std::string& reference);
+  [[nodiscard]] measure::Measurement measure(const measure::Candidate& candidate,
+                                             measure::Build build, const std::string& reference);
 
  private:
   [[nodiscard]] std::optional<measure::Measurement> prepare(const measure::Candidate& candidate,

@@ -68,7 +68,8 @@ std::vector<Revision> checked_history(const Repository& repository,
   auto history =
       repository.history(repository.resolve(question.good), repository.resolve(question.bad));
   check_paths(repository, question, history);
-  for (const auto& [path, clone] : question.dependencies) (void)Repository::open(clone);
+  for (const auto& [path, clone] : question.dependencies)
+    static_cast<void>(Repository::open(clone));
   return history;
 }
 

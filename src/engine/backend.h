@@ -37,18 +37,19 @@ class Backend {
   virtual const ParameterTable& parameters() const = 0;
 
   /// Responses to the requests by the weights as they are; see engine::rollout.
-  virtual std::vector<Sample> generate(std::span<const Request> requests,
-                                       const RolloutConfig& config,
-                                       const std::function<void(int64_t finished)>& progress) = 0;
+  [[nodiscard]] virtual std::vector<Sample> generate(
+      std::span<const Request> requests, const RolloutConfig& config,
+      const std::function<void(int64_t finished)>& progress) = 0;
 
   /// Log-probabilities and entropies of every sample's response tokens, `micro_batch_size`
   /// samples at a time (0: all).
-  virtual std::vector<Scores> score(std::span<const Sample> samples, float temperature,
-                                    int64_t micro_batch_size) = 0;
+  [[nodiscard]] virtual std::vector<Scores> score(std::span<const Sample> samples,
+                                                  float temperature, int64_t micro_batch_size) = 0;
 
   /// One optimizer step; see engine::run_step. Errors: kUsage without training.
-  virtual StepResult step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
-                          const StepConfig& config) = 0;
+  [[nodiscard]] virtual StepResult step(std::span<const Sample> samples,
+                                        std::span<const SampleTargets> targets,
+                                        const StepConfig& config) = 0;
 
   /// Optimizer steps taken.
   virtual int64_t steps() const = 0;

@@ -44,14 +44,14 @@ class LayoutBackend : public Backend {
         std::max<int64_t>(1, config.slots / (int64_t{config_.layout.dp} * config_.layout.cp));
     return as_one_rank<std::vector<Sample>>(
         [&] { return team_->generate(requests, of_rank, progress); },
-        [&] { whole_->generate(requests, config, {}); });
+        [&] { static_cast<void>(whole_->generate(requests, config, {})); });
   }
   std::vector<Scores> score(std::span<const Sample> samples, float temperature,
                             int64_t micro_batch_size) override {
     check_samples(whole_->config(), samples);
     return as_one_rank<std::vector<Scores>>(
         [&] { return team_->score(samples, temperature, micro_batch_size); },
-        [&] { whole_->score(samples, temperature, micro_batch_size); });
+        [&] { static_cast<void>(whole_->score(samples, temperature, micro_batch_size)); });
   }
 
   void write_state(int64_t steps, const StateWriter& write) override {
@@ -63,12 +63,13 @@ class LayoutBackend : public Backend {
                   const StepConfig& config) override {
     check_samples(whole_->config(), samples);
     check_batch(config.objective, samples, targets);
-    StepResult out = as_one_rank<StepResult>([&] { return team_->step(samples, targets, config); },
-                                             [&] {
-                                               alone_.sink = runtime_.sink;
-                                               if (alone_.sink != nullptr) alone_.sink->restart();
-                                               whole_->step(samples, targets, config);
-                                             });
+    StepResult out =
+        as_one_rank<StepResult>([&] { return team_->step(samples, targets, config); },
+                                [&] {
+                                  alone_.sink = runtime_.sink;
+                                  if (alone_.sink != nullptr) alone_.sink->restart();
+                                  static_cast<void>(whole_->step(samples, targets, config));
+                                });
     put_together(out.scale);
     return out;
   }

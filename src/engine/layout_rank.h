@@ -71,19 +71,21 @@ class LayoutRank {
   void loaded(const kernels::KernelSet& kernels, int64_t steps);
 
   /// Takes the rank's part in a step, with its own samples.
-  StepResult step(const kernels::KernelSet& kernels, const Ranks& ranks, EventSink* sink,
-                  const RotaryView& rotary, std::span<const Sample> samples,
-                  std::span<const SampleTargets> targets, const StepConfig& config);
+  [[nodiscard]] StepResult step(const kernels::KernelSet& kernels, const Ranks& ranks,
+                                EventSink* sink, const RotaryView& rotary,
+                                std::span<const Sample> samples,
+                                std::span<const SampleTargets> targets, const StepConfig& config);
 
   /// Takes the rank's part in a rollout or in scoring, with its own requests or samples; see
   /// engine::rollout and Backend::score.
-  std::vector<Sample> generate(const kernels::KernelSet& kernels, const Ranks& ranks,
-                               EventSink* sink, const RotaryView& rotary,
-                               std::span<const Request> requests, const RolloutConfig& config,
-                               const std::function<void(int64_t)>& progress);
-  std::vector<Scores> score(const kernels::KernelSet& kernels, const Ranks& ranks,
-                            const RotaryView& rotary, std::span<const Sample> samples,
-                            float temperature, int64_t micro_batch_size);
+  [[nodiscard]] std::vector<Sample> generate(const kernels::KernelSet& kernels, const Ranks& ranks,
+                                             EventSink* sink, const RotaryView& rotary,
+                                             std::span<const Request> requests,
+                                             const RolloutConfig& config,
+                                             const std::function<void(int64_t)>& progress);
+  [[nodiscard]] std::vector<Scores> score(const kernels::KernelSet& kernels, const Ranks& ranks,
+                                          const RotaryView& rotary, std::span<const Sample> samples,
+                                          float temperature, int64_t micro_batch_size);
 
   const ModelConfig& config() const { return state_.model.config(); }
   ThreadPool& pool() { return pool_; }

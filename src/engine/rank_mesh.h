@@ -48,7 +48,7 @@ class RankMesh {
 
   /// `whole`: what both sides of the call must have alike, as its number of elements.
   void send(int to, const RankCall& call, SharedBytes bytes, uint64_t whole);
-  std::vector<std::byte> receive(int from, const RankCall& call, uint64_t whole);
+  [[nodiscard]] std::vector<std::byte> receive(int from, const RankCall& call, uint64_t whole);
 
   /// Tells a rank something that it did not ask for; what is said before a `send` to the same rank
   /// is heard before. Waits while much is on its way.

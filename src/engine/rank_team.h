@@ -21,16 +21,17 @@ class RankTeam {
   virtual void give(const ParameterTable& whole, const StateSpans<const float>& from,
                     int64_t steps) = 0;
   /// One step, as run_step has it, of all samples.
-  virtual StepResult step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
-                          const StepConfig& config) = 0;
+  [[nodiscard]] virtual StepResult step(std::span<const Sample> samples,
+                                        std::span<const SampleTargets> targets,
+                                        const StepConfig& config) = 0;
   /// A rollout of all requests, and scores of all samples, as Backend has them. Ranks of dp and of
   /// cp share those, the others the model. Errors do not name the first wrong number, as those of
   /// one rank do.
-  virtual std::vector<Sample> generate(std::span<const Request> requests,
-                                       const RolloutConfig& config,
-                                       const std::function<void(int64_t)>& progress) = 0;
-  virtual std::vector<Scores> score(std::span<const Sample> samples, float temperature,
-                                    int64_t micro_batch_size) = 0;
+  [[nodiscard]] virtual std::vector<Sample> generate(
+      std::span<const Request> requests, const RolloutConfig& config,
+      const std::function<void(int64_t)>& progress) = 0;
+  [[nodiscard]] virtual std::vector<Scores> score(std::span<const Sample> samples,
+                                                  float temperature, int64_t micro_batch_size) = 0;
   /// What the ranks hold after a step, put together.
   virtual void take(const ParameterTable& whole, const StateSpans<float>& to,
                     std::span<int64_t> sums) = 0;

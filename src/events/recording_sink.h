@@ -24,7 +24,7 @@ class RecordingSink : public EventSink {
   void restart() override;
 
   /// What came since the last call, in canonical order; the sink is empty then.
-  StepEvents finish(int64_t rollout_id, int64_t step_id);
+  [[nodiscard]] StepEvents finish(int64_t rollout_id, int64_t step_id);
 
  private:
   /// A tensor with a row per token: its rows as they came.

@@ -36,11 +36,11 @@ class ChatTemplate {
   /// Recognises a Jinja template by its text, whatever its default system message and white space
   /// inside tags. `where` names it in errors.
   /// Errors: kUnsupported for every other template.
-  static ChatTemplate recognise(std::string_view jinja, const std::string& where);
+  [[nodiscard]] static ChatTemplate recognise(std::string_view jinja, const std::string& where);
 
   /// The template of a checkpoint: its chat_template.jinja, or the one in tokenizer_config.json.
   /// Errors: kIncomplete where there is none, else as `recognise`.
-  static ChatTemplate read(const std::string& folder);
+  [[nodiscard]] static ChatTemplate read(const std::string& folder);
 
   Style style() const { return style_; }
   const std::string& default_system() const { return default_system_; }

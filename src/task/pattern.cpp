@@ -62,7 +62,7 @@ Pattern::Pattern(std::string_view regex) : impl_(std::make_unique<Impl>()) {
                                   PCRE2_UTF | PCRE2_UCP, &status, &where, nullptr));
   check(impl_->code != nullptr, "a pattern does not compile");
   // Where no just-in-time compiler is allowed, the interpreter finds the same matches.
-  (void)pcre2_jit_compile(impl_->code.get(), PCRE2_JIT_COMPLETE);
+  static_cast<void>(pcre2_jit_compile(impl_->code.get(), PCRE2_JIT_COMPLETE));
 }
 
 Pattern::Pattern(Pattern&&) noexcept = default;

@@ -23,7 +23,7 @@ class Tokenizer {
  public:
   explicit Tokenizer(const TokenizerSpec& spec);
   /// Errors: those of JsonDocument::read and parse_tokenizer_spec.
-  static Tokenizer read(const std::string& path);
+  [[nodiscard]] static Tokenizer read(const std::string& path);
 
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;

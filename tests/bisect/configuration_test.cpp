@@ -81,7 +81,7 @@ TEST_CASE("values of YAML are told apart as they are written") {
 TEST_CASE("YAML that cannot be handed on as it stands is refused") {
   const auto code_of = [](const std::string& text) {
     try {
-      (void)read_text(text, "yaml");
+      static_cast<void>(read_text(text, "yaml"));
     } catch (const Error& error) {
       return error.code();
     }
@@ -112,7 +112,8 @@ TEST_CASE("a value here and nested settings there are one difference") {
         std::vector<std::string>{R"(a: {"b":1,"c":{"d":2}} -> 1)"});
   CHECK(described(json(R"({"a.b":1})"), json(R"({"a":{"b":1}})")) ==
         std::vector<std::string>{R"(a.b: not set -> 1)", R"("a.b": 1 -> not set)"});
-  CHECK_THROWS_AS((void)differences_of(json("{}"), read_text("a: 1\n", "yaml")), Error);
+  CHECK_THROWS_AS(static_cast<void>(differences_of(json("{}"), read_text("a: 1\n", "yaml"))),
+                  Error);
 }
 
 TEST_CASE("the good settings with all differences are the bad ones") {

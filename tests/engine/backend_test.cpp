@@ -48,7 +48,7 @@ TEST_CASE("the portable backend is the engine's own step, score and rollout, bit
   const auto table = make_rotary_table(c, kernels::Rope::kHf, 512, pool);
   for (int i = 0; i < 2; ++i) {
     run_step(runtime, state, gradients, view(table), batch.samples, batch.targets, grpo_step());
-    backend->step(batch.samples, batch.targets, grpo_step());
+    static_cast<void>(backend->step(batch.samples, batch.targets, grpo_step()));
   }
   const auto whole = [](const Buffer<float>& b) { return std::span(b.data(), b.size()); };
   REQUIRE(backend->steps() == 2);
@@ -100,10 +100,10 @@ TEST_CASE("a backend that cannot be made says why") {
   BackendConfig frozen = config;
   frozen.training = false;
   const Batch batch = random_batch(config.model, {5}, 3);
-  CHECK(
-      code_of([&] {
-        make_backend("portable", runtime, frozen)->step(batch.samples, batch.targets, grpo_step());
-      }) == ErrorCode::kUsage);
+  CHECK(code_of([&] {
+          static_cast<void>(make_backend("portable", runtime, frozen)
+                                ->step(batch.samples, batch.targets, grpo_step()));
+        }) == ErrorCode::kUsage);
   BackendConfig wide = config;
   wide.float64 = true;
   CHECK(code_of([&] { make_backend("portable", runtime, wide); }) == ErrorCode::kUnsupported);

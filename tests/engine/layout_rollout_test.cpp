@@ -150,8 +150,8 @@ std::string refusal(const ModelConfig& c, const std::string& layout, bool scores
     weights[static_cast<size_t>(p.offset)] = std::numeric_limits<float>::infinity();
   });
   try {
-    if (scores) model.backend().score(batch.samples, 1, 2);
-    if (!scores) model.generate(requests(c), sampled());
+    if (scores) static_cast<void>(model.backend().score(batch.samples, 1, 2));
+    if (!scores) static_cast<void>(model.generate(requests(c), sampled()));
   } catch (const Error& e) {
     return std::to_string(static_cast<int>(e.code())) + " " + e.what() + " " + e.where();
   }
@@ -251,7 +251,7 @@ TEST_CASE("a run that goes on in another layout generates what the straight run 
   step.train.leaf = 64;
   InLayout straight(c, "dp=2,tp=2");
   const std::vector<Sample> before = straight.generate(all, sampled());
-  straight.backend().step(batch.samples, batch.targets, step);
+  static_cast<void>(straight.backend().step(batch.samples, batch.targets, step));
   const std::vector<Sample> want = straight.generate(all, sampled());
   REQUIRE(first_difference(before, want) != -1);  // the step changed something
   const std::vector<Scores> scores = straight.backend().score(batch.samples, 1, 0);

@@ -58,7 +58,9 @@ TEST_CASE("a layout's text is read and printed, and a wrong one is refused") {
   const Layout all{.dp = 2, .tp = 4, .pp = 3, .cp = 5, .sp = true, .zero = true};
   CHECK(to_string(all) == "dp=2,tp=4,pp=3,cp=5,sp=1,zero=1");
   CHECK(parse_layout(to_string(all)) == all);
-  const auto refusal = [](const char* text) { return refused([&] { (void)parse_layout(text); }); };
+  const auto refusal = [](const char* text) {
+    return refused([&] { static_cast<void>(parse_layout(text)); });
+  };
   CHECK(refusal("xp=2").find("\"xp=2\" is none of dp=") != std::string::npos);
   CHECK(refusal("tp").find("has no number") != std::string::npos);
   CHECK(refusal("tp=2x").find("has no number") != std::string::npos);

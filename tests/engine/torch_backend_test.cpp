@@ -211,15 +211,17 @@ TEST_CASE("a torch backend goes on from a state that was read") {
   for (const Set set : {Set::kTorch, Set::kTorch64}) {
     const auto whole = make(runtime, c, set), first = make(runtime, c, set);
     const auto second = make(runtime, c, set);
-    for (int i = 0; i < 3; ++i) whole->step(batch.samples, batch.targets, step_config());
-    first->step(batch.samples, batch.targets, step_config());
+    for (int i = 0; i < 3; ++i)
+      static_cast<void>(whole->step(batch.samples, batch.targets, step_config()));
+    static_cast<void>(first->step(batch.samples, batch.targets, step_config()));
     const auto from = first->state();
     second->write_state(first->steps(), [&](const StateSpans<float>& to) {
       std::copy(from.weights.begin(), from.weights.end(), to.weights.begin());
       std::copy(from.first_moments.begin(), from.first_moments.end(), to.first_moments.begin());
       std::copy(from.second_moments.begin(), from.second_moments.end(), to.second_moments.begin());
     });
-    for (int i = 0; i < 2; ++i) second->step(batch.samples, batch.targets, step_config());
+    for (int i = 0; i < 2; ++i)
+      static_cast<void>(second->step(batch.samples, batch.targets, step_config()));
     REQUIRE(second->steps() == 3);
     const auto got = second->state(), want = whole->state();
     REQUIRE(relative_l2(got.weights, want.weights) <= 1e-6);
@@ -262,9 +264,10 @@ TEST_CASE("a torch step shows its scores and its moments in the types of the tab
   Wholes sink;
   const Runtime watched{kernels::cpu_kernels(), pool, &sink};
   const Runtime alone{kernels::cpu_kernels(), pool};
-  make(watched, c, Set::kTorch)->step(batch.samples, batch.targets, step_config());
+  static_cast<void>(
+      make(watched, c, Set::kTorch)->step(batch.samples, batch.targets, step_config()));
   const auto ours = make(alone, c, Set::kPortable);
-  ours->step(batch.samples, batch.targets, step_config());
+  static_cast<void>(ours->step(batch.samples, batch.targets, step_config()));
   int64_t tokens = 0;
   for (const Sample& s : batch.samples) tokens += s.response_length();
   REQUIRE(sink.rows_["log_prob"] == tokens);
@@ -298,13 +301,15 @@ TEST_CASE("errors of the torch backend arrive with their codes") {
     }
     return ErrorCode::kInternal;
   };
-  CHECK(code_of([&] { frozen->step(batch.samples, batch.targets, step_config()); }) ==
-        ErrorCode::kUsage);
+  CHECK(code_of([&] {
+          static_cast<void>(frozen->step(batch.samples, batch.targets, step_config()));
+        }) == ErrorCode::kUsage);
   const auto trained = make(runtime, c, Set::kTorch);
   Batch twice = random_batch(c, {5, 7}, 3);
   twice.samples[1].id = twice.samples[0].id;
-  CHECK(code_of([&] { trained->step(twice.samples, twice.targets, step_config()); }) ==
-        ErrorCode::kUsage);
+  CHECK(code_of([&] {
+          static_cast<void>(trained->step(twice.samples, twice.targets, step_config()));
+        }) == ErrorCode::kUsage);
   const std::vector<Request> empty{{1, 0, {}}};
-  CHECK(code_of([&] { frozen->generate(empty, {}, {}); }) == ErrorCode::kUsage);
+  CHECK(code_of([&] { static_cast<void>(frozen->generate(empty, {}, {})); }) == ErrorCode::kUsage);
 }

@@ -107,9 +107,9 @@ TEST_CASE("what made a run outlives its writer") {
                  0, 2);
   }
   CHECK(said() == R"({"a":1,"b":"x"})");
-  { DumpWriter::resume(folder / "a"); }
+  { static_cast<void>(DumpWriter::resume(folder / "a")); }
   CHECK(said() == R"({"a":1,"b":"x"})");
-  { DumpWriter::resume(folder / "a", with(R"({"a":2})")); }
+  { static_cast<void>(DumpWriter::resume(folder / "a", with(R"({"a":2})"))); }
   CHECK(said() == R"({"a":2})");
   const std::string whole = read_text(folder / "a/INCOMPLETE");
 
@@ -149,18 +149,20 @@ TEST_CASE("one writer at a time, and only where there is room") {
   TemporaryFolder folder;
   {
     DumpWriter writer = DumpWriter::create(folder / "a", kMeta);
-    expect_usage("another process", [&] { DumpWriter::resume(folder / "a"); });
-    expect_usage("another process", [&] { DumpWriter::create(folder / "a", kMeta); });
+    expect_usage("another process", [&] { static_cast<void>(DumpWriter::resume(folder / "a")); });
+    expect_usage("another process",
+                 [&] { static_cast<void>(DumpWriter::create(folder / "a", kMeta)); });
     append_units(writer, 0, 1);
     expect_usage("has this unit", [&] { append_units(writer, 0, 1); });
     writer.seal();
     expect_usage("sealed", [&] { append_units(writer, 1, 2); });
   }
-  expect_usage("finished dump", [&] { DumpWriter::create(folder / "a", kMeta); });
-  expect_usage("nothing to resume", [&] { DumpWriter::resume(folder / "a"); });
+  expect_usage("finished dump",
+               [&] { static_cast<void>(DumpWriter::create(folder / "a", kMeta)); });
+  expect_usage("nothing to resume", [&] { static_cast<void>(DumpWriter::resume(folder / "a")); });
   std::filesystem::create_directory(folder / "mine");
   write_text(folder / "mine/thesis.txt", "text");
-  expect_usage("not empty", [&] { DumpWriter::create(folder / "mine", kMeta); });
+  expect_usage("not empty", [&] { static_cast<void>(DumpWriter::create(folder / "mine", kMeta)); });
   expect_usage("holds no dump", [&] { remove_dump(folder / "mine"); });
   CHECK(snapshot(folder / "mine").size() == 1);
   CHECK_THROWS_AS(DumpWriter::resume(folder / "mine"), FormatError);

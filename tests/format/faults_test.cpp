@@ -193,7 +193,7 @@ TEST_CASE("after a full disk the same writer goes on once there is room") {
   TemporaryFolder folder;
   write_dump(folder / "whole", kUnits);
   const auto counter = std::make_shared<FaultySystem>(-1, 0, false);
-  DumpWriter::create(folder / "count", kMeta, with(counter));
+  static_cast<void>(DumpWriter::create(folder / "count", kMeta, with(counter)));
   for (int at = 0; at < 30; ++at) {
     const std::string path = folder / std::to_string(at);
     const auto system = std::make_shared<FaultySystem>(counter->calls() + at, ENOSPC, true);

@@ -85,18 +85,18 @@ TEST_CASE("a unit is one writer's, and a name one writer's at a time") {
   }
   // Its writer died before the line of its journal: it is nobody's.
   append_units(second, 1, 2);
-  expect_usage("as writer 2", [&] { DumpWriter::join(path, as("2")); });
-  expect_usage("another process", [&] { DumpWriter::resume(path); });
+  expect_usage("as writer 2", [&] { static_cast<void>(DumpWriter::join(path, as("2"))); });
+  expect_usage("another process", [&] { static_cast<void>(DumpWriter::resume(path)); });
   expect_usage("another process", [&] { remove_dump(path); });
   expect_usage("is at work", [&] { first.seal(); });
   for (const char* name : {"", ".x", "a/b", "a b"}) {
-    expect_usage("name", [&] { DumpWriter::join(path, as(name)); });
+    expect_usage("name", [&] { static_cast<void>(DumpWriter::join(path, as(name))); });
   }
   second.end();
   { const DumpWriter gone = std::move(second); }
-  expect_usage("has ended", [&] { DumpWriter::join(path, as("2")); });
+  expect_usage("has ended", [&] { static_cast<void>(DumpWriter::join(path, as("2"))); });
   first.seal();
-  expect_usage("sealed", [&] { DumpWriter::join(path, as("3")); });
+  expect_usage("sealed", [&] { static_cast<void>(DumpWriter::join(path, as("3"))); });
   CHECK_THROWS_AS(DumpWriter::join(folder / "absent", as("3")), Error);
   std::filesystem::create_directory(folder / "empty");
   CHECK_THROWS_AS(DumpWriter::join(folder / "empty", as("3")), FormatError);

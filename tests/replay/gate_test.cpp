@@ -190,7 +190,8 @@ TEST_CASE("a tolerance has a unit, a bound and a reason") {
   for (const char* text : {"", "4", "4 ulps", "4 ulps:", "4 ulps: ", "x ulps: why", "0 ulps: why",
                            "-1 ulps: why", "inf ulps: why", "4 meters: why", ": why", "4: why"}) {
     CAPTURE(text);
-    CHECK(code_of([&] { (void)parse_tolerance("k", text, "file"); }) == ErrorCode::kUsage);
+    CHECK(code_of([&] { static_cast<void>(parse_tolerance("k", text, "file")); }) ==
+          ErrorCode::kUsage);
   }
   using Unit = Tolerance::Unit;
   CHECK(distance(Unit::kUlps, "0x1p+0", "0x1.0000000000003p+0") == 3.0);
@@ -249,9 +250,11 @@ TEST_CASE("a quarantine lets known mismatches pass until its day has ended") {
                           "-026-12-31", "2026-13-01"}) {
     CAPTURE(day);
     const GoldenEntries lines = {{"until", day}, {"owner", "a"}, {"reason", "b"}};
-    CHECK(code_of([&] { (void)quarantine_of(lines, "file"); }) == ErrorCode::kUsage);
+    CHECK(code_of([&] { static_cast<void>(quarantine_of(lines, "file")); }) == ErrorCode::kUsage);
   }
-  CHECK(code_of([&] { (void)quarantine_of({{"until", "2026-12-31"}}, "f"); }) == ErrorCode::kUsage);
+  CHECK(code_of([&] {
+          static_cast<void>(quarantine_of({{"until", "2026-12-31"}}, "f"));
+        }) == ErrorCode::kUsage);
 }
 
 TEST_CASE("tolerances shrink to what runs need of each other, and never grow") {
@@ -359,7 +362,7 @@ TEST_CASE("of a test's files the narrowest class that is this machine's counts")
   CHECK(path_of({"a", "any"}) == "a.txt");
   CHECK(path_of({"a", "h100"}) == "a@h100.txt");
   for (const char* path : {"a.json", ".txt", "a@.txt", "a@H100.txt", "a@b c.txt", "a@any.txt"}) {
-    CHECK(code_of([&] { (void)key_of(path); }) == ErrorCode::kUsage);
+    CHECK(code_of([&] { static_cast<void>(key_of(path)); }) == ErrorCode::kUsage);
   }
   const std::vector<std::string> files = {"a.txt", "a@h100.txt", "a@sm90.txt", "b@h200.txt"};
   const auto chosen = choose(files, {"sm90", "any"});

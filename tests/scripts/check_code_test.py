@@ -48,6 +48,7 @@ PLANTED = [
     ("src/base/text.h", "bool replay_text(int kind);", "is [[nodiscard]]"),
     ("src/base/text.h", "  virtual bool whole() const = 0;", "is [[nodiscard]]"),
     ("src/base/text.h", "std::string text_of(int kind);", "is [[nodiscard]]"),
+    ("src/base/text.h", "  static Text open(int kind);", "is [[nodiscard]]"),
     ("src/base/text.h", "inline double half(int kind) {", "is [[nodiscard]]"),
     ("src/base/text.h", "std::optional<int> size_of(int kind);", "is [[nodiscard]]"),
     ("src/base/text.cpp", "#define TWICE(x) (2 * (x))", "TWICE is no macro of the table"),
@@ -60,6 +61,8 @@ PLANTED = [
     ("src/base/unfinished.cpp", "constinit List second;", "second is state without an owner"),
     ("src/base/text.cpp", "  auto* text = new Text;", "memory has an owner"),
     ("src/base/text.cpp", "  delete text;", "memory has an owner"),
+    ("src/base/text.cpp", "  (void)make();", "dropped by static_cast<void>"),
+    ("src/base/text.cpp", "  if (found) (void) text_of(kind);", "dropped by static_cast<void>"),
 ]
 
 

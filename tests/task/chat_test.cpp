@@ -96,7 +96,8 @@ TEST_CASE("a template is recognised by its text") {
   for (size_t i = 0; i < kChatMl.size(); ++i) {
     std::string changed = kChatMl;
     changed[i] = changed[i] == 'x' ? 'y' : 'x';
-    const auto error = error_of([&] { ChatTemplate::recognise(changed, "config"); });
+    const auto error =
+        error_of([&] { static_cast<void>(ChatTemplate::recognise(changed, "config")); });
     REQUIRE(error);
     CHECK(error->code() == ErrorCode::kUnsupported);
     CHECK(error->where() == "config");
@@ -117,16 +118,19 @@ TEST_CASE("a default system message and a branch for tools do not hide what a te
 
 TEST_CASE("templates are found in a checkpoint's folder") {
   const std::string folder = temporary_folder("find");
-  CHECK(error_of([&] { ChatTemplate::read(folder); })->code() == ErrorCode::kIncomplete);
+  CHECK(error_of([&] { static_cast<void>(ChatTemplate::read(folder)); })->code() ==
+        ErrorCode::kIncomplete);
   const auto config = [&](const std::string& json) {
     std::ofstream(folder + "/tokenizer_config.json") << json;
   };
   config("{}");
-  CHECK(error_of([&] { ChatTemplate::read(folder); })->code() == ErrorCode::kIncomplete);
+  CHECK(error_of([&] { static_cast<void>(ChatTemplate::read(folder)); })->code() ==
+        ErrorCode::kIncomplete);
   config(R"({"chat_template": [{"name": "tool_use", "template": "x"}]})");
-  CHECK(error_of([&] { ChatTemplate::read(folder); })->code() == ErrorCode::kUnsupported);
+  CHECK(error_of([&] { static_cast<void>(ChatTemplate::read(folder)); })->code() ==
+        ErrorCode::kUnsupported);
   config(R"({"chat_template": "{{ strange }}"})");
-  const auto strange = error_of([&] { ChatTemplate::read(folder); });
+  const auto strange = error_of([&] { static_cast<void>(ChatTemplate::read(folder)); });
   CHECK_THAT(strange->where(), Contains("tokenizer_config.json /chat_template"));
   std::ofstream(folder + "/chat_template.jinja") << kChatMl;
   CHECK(ChatTemplate::read(folder).style() == Style::kChatMl);

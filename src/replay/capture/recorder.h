@@ -67,7 +67,7 @@ class Recorder : public RunObserver {
   /// Stores what was handed over and says how far that is, "everything up to step 3.0 is stored":
   /// for another thread, which ends the program next. The other calls do not return any more.
   /// Errors: kEnvironment where it cannot be stored.
-  std::string drain();
+  [[nodiscard]] std::string drain();
 
   /// Waits until everything is stored, seals the dump and gives it its name.
   Hash finish();

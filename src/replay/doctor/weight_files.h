@@ -49,7 +49,7 @@ struct WeightFiles {
   /// Errors: kIncomplete where there is no such path, no safetensors or no tensor in them,
   /// kUnsupported for pickled weights and unknown element types, kCorrupt for a config.json that is
   /// none.
-  static WeightFiles open(const std::string& path);
+  [[nodiscard]] static WeightFiles open(const std::string& path);
 
   [[nodiscard]] bool whole() const { return broken.empty(); }
   /// The first tensor of this name, or null.

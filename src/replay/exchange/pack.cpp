@@ -232,7 +232,7 @@ Pack pack_in(const TemporaryFolder& room, const PackOptions& options, const Reco
   out.reproduce = reproduce_command(RecordedRun(cut.output, options.dump), chosen);
   const std::string archive = room.path() + "/pack.zip";
   write_archive(out, cut.output, archive);
-  (void)open_pack(archive, room.path() + "/opened", false);
+  static_cast<void>(open_pack(archive, room.path() + "/opened", false));
   copy_whole(archive, options.output);
   return out;
 }

@@ -28,7 +28,8 @@ class CommitTree {
     there_ = ask_git(top_, {"worktree", "add", "--detach", "--quiet", path_, commit}).has_value();
   }
   ~CommitTree() {
-    if (there_) (void)ask_git(top_, {"worktree", "remove", "--force", "--force", path_});
+    if (there_)
+      static_cast<void>(ask_git(top_, {"worktree", "remove", "--force", "--force", path_}));
   }
   CommitTree(const CommitTree&) = delete;
   CommitTree& operator=(const CommitTree&) = delete;

@@ -22,7 +22,7 @@ class Executor {
 
   /// Whatever a candidate does or leaves is a measurement of it.
   /// Errors: kInterrupted; kEnvironment where no candidate can be run.
-  virtual Measurement measure(const Candidate& candidate, Build build) = 0;
+  [[nodiscard]] virtual Measurement measure(const Candidate& candidate, Build build) = 0;
 
   /// Told of the measurement of one of several candidates, by its place among them.
   using Measured = std::function<void(size_t, Measurement)>;

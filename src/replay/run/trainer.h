@@ -83,8 +83,9 @@ class Trainer {
   engine::Backend& backend() { return *backend_; }
 
   /// Responses to the requests by the weights as they are. Events go to `sink` unless it is null.
-  std::vector<Sample> generate(std::span<const engine::Request> requests, engine::EventSink* sink,
-                               const std::function<void(int64_t)>& progress);
+  [[nodiscard]] std::vector<Sample> generate(std::span<const engine::Request> requests,
+                                             engine::EventSink* sink,
+                                             const std::function<void(int64_t)>& progress);
 
   /// Whether a generated sample ends with a stop id: else it had no room for more.
   [[nodiscard]] bool has_stopped(const Sample& sample) const;
@@ -92,8 +93,8 @@ class Trainer {
   /// Old and reference log-probabilities and advantages of a rollout, before its first update; old
   /// ones are left out where its only step computes them anyway. `given`: of all samples, or none;
   /// they are completed as below.
-  std::vector<SampleTargets> targets(std::span<const Sample> samples,
-                                     std::vector<SampleTargets> given = {});
+  [[nodiscard]] std::vector<SampleTargets> targets(std::span<const Sample> samples,
+                                                   std::vector<SampleTargets> given = {});
 
   /// The targets in place: what is not empty of a sample's stays as it is. `several_steps`:
   /// whether the rollout has more than one, so that old log-probabilities are needed. `shaped`: of
@@ -105,9 +106,10 @@ class Trainer {
   std::vector<double> shaped_rewards(std::span<const Sample> samples) const;
 
   /// One optimizer step on samples of one rollout; for `trajectories` and `held` see StepConfig.
-  StepOutcome step(std::span<const Sample> samples, std::span<const SampleTargets> targets,
-                   engine::EventSink* sink, std::optional<int64_t> trajectories = {},
-                   std::optional<engine::HeldBatch> held = {});
+  [[nodiscard]] StepOutcome step(std::span<const Sample> samples,
+                                 std::span<const SampleTargets> targets, engine::EventSink* sink,
+                                 std::optional<int64_t> trajectories = {},
+                                 std::optional<engine::HeldBatch> held = {});
 
   /// What a step on a part of these keeps of them, where a step on all had that scale.
   engine::HeldBatch held_batch(std::span<const Sample> samples,
@@ -120,7 +122,7 @@ class Trainer {
 
  private:
   enum class Whose { kPolicy, kReference };
-  std::vector<std::vector<float>> log_probs(std::span<const Sample> samples);
+  [[nodiscard]] std::vector<std::vector<float>> log_probs(std::span<const Sample> samples);
   using Clock = std::chrono::steady_clock;
   using TargetField = std::vector<float> SampleTargets::*;
   void fill(Whose whose, std::span<const Sample> samples, TargetField field,

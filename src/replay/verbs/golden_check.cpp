@@ -58,7 +58,7 @@ gate::Observation observe_now(const Checked& checked, const std::optional<RunOpt
 
 Checked check_one(const GoldenArguments& arguments, const std::string& path) {
   Checked out{path};
-  (void)gate::key_of(path);
+  static_cast<void>(gate::key_of(path));
   out.golden = gate::read(path);
   const std::optional<RunOptions> options = options_now(out.golden, arguments, path);
   gate::Observation now = observe_now(out, options, arguments);
@@ -221,11 +221,12 @@ int golden_check(const GoldenArguments& arguments) {
   const auto choices = gate::choose(found.all(), gate::classes_now(computing({})));
   Tally tally;
   for (const gate::Choice& choice : choices) {
-    (void)say(arguments,
-              choice.path.empty() ? absent_of(choice) : check_among(arguments, choice.path), tally);
+    static_cast<void>(
+        say(arguments,
+            choice.path.empty() ? absent_of(choice) : check_among(arguments, choice.path), tally));
   }
   for (const Error& unread : found.unread) {
-    (void)say(arguments, not_judged(unread.where(), unread), tally);
+    static_cast<void>(say(arguments, not_judged(unread.where(), unread), tally));
   }
   reports.write(tally.said);
   if (arguments.json) return tally.code;

@@ -50,7 +50,7 @@ std::vector<std::string> problems_of(const std::string& path) {
     if (!why.empty()) out.push_back(std::move(why));
   };
   try {
-    (void)gate::key_of(path);
+    static_cast<void>(gate::key_of(path));
     const gate::Golden golden = gate::read(path);
     if (gate::about(golden, "commit").ends_with("-changed")) {
       add("was recorded from a checkout with changes, which nobody can check out again");
@@ -132,7 +132,7 @@ int golden_list(const GoldenArguments& arguments) {
   const gate::FoundFiles found = gate::find_golden_files(arguments.paths);
   UnreadFiles unread(found);
   for (const std::string& path : found.all()) {
-    (void)unread.read(path, [&] { print_listed(path); });
+    static_cast<void>(unread.read(path, [&] { print_listed(path); }));
   }
   return unread.code();
 }
@@ -145,7 +145,7 @@ int golden_explain(const GoldenArguments& arguments) {
   for (const std::string& name : classes) std::cout << ' ' << name;
   std::cout << '\n';
   for (const gate::Choice& choice : gate::choose(found.all(), classes)) {
-    (void)unread.read(choice.path, [&] { print_explained(choice); });
+    static_cast<void>(unread.read(choice.path, [&] { print_explained(choice); }));
     for (const std::string& other : choice.instead) std::cout << "  not " << other << '\n';
   }
   return unread.code();

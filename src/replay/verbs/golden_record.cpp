@@ -181,7 +181,7 @@ int golden_record(const GoldenArguments& arguments) {
   const std::string class_name = class_of(arguments, options);
   const std::string path = output_file(gate::path_of({named.test, class_name}));
   check_replaced(arguments, path);  // refused before the run, not after
-  if (!arguments.dump.empty()) (void)root_of_dump(arguments.dump);
+  if (!arguments.dump.empty()) static_cast<void>(root_of_dump(arguments.dump));
   format::check_outside_dumps(path);
   make_folder_of(path);
   const std::string state = gate::state_of(path);
