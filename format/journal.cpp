@@ -9,6 +9,7 @@
 
 #include "format/faults.h"
 #include "format/record.h"
+#include "src/base/environment_error.h"
 
 namespace rlreplay::format {
 namespace {
@@ -228,7 +229,7 @@ JournalWriter::JournalWriter(Descriptor file, const Journal& journal, System& sy
       ended_(journal.ended),
       hasher_(hash_file(file_.get(), size_, where_)) {
   if (::ftruncate(file_.get(), static_cast<off_t>(size_)) != 0) {
-    throw Error(ErrorCode::kEnvironment, "could not cut off an unfinished line", where_);
+    throw environment_error("could not cut off an unfinished line", where_);
   }
   make_durable(file_.get(), *system_, where_);
 }

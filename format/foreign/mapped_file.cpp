@@ -1,13 +1,13 @@
 #include "format/foreign/mapped_file.h"
 
 #include <cerrno>
-#include <cstring>
 #include <ctime>
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "src/base/descriptor.h"
+#include "src/base/environment_error.h"
 
 namespace rlreplay::foreign {
 namespace {
@@ -26,15 +26,13 @@ Descriptor open_file(const std::string& path) {
   if (errno == ENOENT || errno == ENOTDIR) {
     refuse(ErrorCode::kIncomplete, "there is no such file", path);
   }
-  refuse(ErrorCode::kEnvironment, std::string("cannot open the file: ") + std::strerror(errno),
-         path);
+  throw environment_error("cannot open the file", path);
 }
 
 struct stat state_of(int file, const std::string& path) {
   struct stat info {};
   if (::fstat(file, &info) != 0) {
-    refuse(ErrorCode::kEnvironment, std::string("cannot stat the file: ") + std::strerror(errno),
-           path);
+    throw environment_error("cannot stat the file", path);
   }
   return info;
 }
@@ -97,8 +95,7 @@ void MappedFile::copy(int file, size_t size) {
     const ssize_t got = ::pread(file, copy_.data() + at, size - at, static_cast<off_t>(at));
     if (got == 0) refuse_change(path_);
     if (got < 0 && errno != EINTR) {
-      refuse(ErrorCode::kEnvironment, std::string("cannot read the file: ") + std::strerror(errno),
-             path_);
+      throw environment_error("cannot read the file", path_);
     }
     at += static_cast<size_t>(got > 0 ? got : 0);
   }

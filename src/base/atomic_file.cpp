@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "src/base/descriptor.h"
+#include "src/base/environment_error.h"
 #include "src/base/error.h"
 #include "src/base/input_file.h"
 #include "src/base/leftovers.h"
@@ -31,7 +31,7 @@ std::string folder_of(const std::string& path) {
 std::string temporary_name(const std::string& path) {
   uint64_t random = 0;
   if (::getrandom(&random, sizeof random, 0) != sizeof random) {
-    throw Error(ErrorCode::kEnvironment, "the system gives no random bytes", path);
+    throw environment_error("the system gives no random bytes", path);
   }
   return path + ".tmp-" + hex(random, 16);
 }
@@ -78,9 +78,7 @@ AtomicFile::~AtomicFile() {
   ::unlink(temporary_.c_str());
 }
 
-void AtomicFile::fail(const char* what) const {
-  throw Error(ErrorCode::kEnvironment, std::string(what) + ": " + std::strerror(errno), path_);
-}
+void AtomicFile::fail(const char* what) const { throw environment_error(what, path_); }
 
 void AtomicFile::write(std::string_view text) {
   write({reinterpret_cast<const uint8_t*>(text.data()), text.size()});

@@ -1,14 +1,13 @@
 #include "src/base/descriptor.h"
 
 #include <cerrno>
-#include <cstring>
 
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/base/error.h"
+#include "src/base/environment_error.h"
 
 namespace rlreplay {
 
@@ -17,15 +16,10 @@ bool is_synced(int result) { return result == 0 || errno == EINVAL; }
 void make_names_durable(const std::string& folder) {
   const Descriptor file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (file && is_synced(::fsync(file.get()))) return;
-  throw Error(ErrorCode::kEnvironment,
-              std::string("could not make the folder durable: ") + std::strerror(errno), folder);
+  throw environment_error("could not make the folder durable", folder);
 }
 
 namespace {
-
-Error failed(const char* what, const std::string& where) {
-  return {ErrorCode::kEnvironment, std::string(what) + ": " + std::strerror(errno), where};
-}
 
 bool has_name(int file, int folder, const std::string& name) {
   struct stat own {
@@ -41,11 +35,11 @@ Descriptor open_locked(int folder, const std::string& name, int flags, const std
   while (true) {
     Descriptor file(::openat(folder, name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, 0666));
     if (!file && errno == EINTR) continue;
-    if (!file) throw failed("could not open", where);
+    if (!file) throw environment_error("could not open", where);
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
       if (errno == EWOULDBLOCK) return {};
-      throw failed("could not lock", where);
+      throw environment_error("could not lock", where);
     }
     if (has_name(file.get(), folder, name)) return file;
   }

@@ -1,14 +1,12 @@
 #include "src/base/file_mapping.h"
 
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "src/base/error.h"
+#include "src/base/environment_error.h"
 #include "src/base/mapping_guard.h"
 
 namespace rlreplay {
@@ -17,8 +15,7 @@ FileMapping::FileMapping(int file, size_t size, const std::string& path) : FileM
   if (size == 0) return;
   void* const data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
   if (data == MAP_FAILED) {
-    throw Error(ErrorCode::kEnvironment,
-                std::string("cannot map the file: ") + std::strerror(errno), path);
+    throw environment_error("cannot map the file", path);
   }
   data_ = static_cast<const std::byte*>(data);
   size_ = size;

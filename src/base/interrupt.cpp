@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <string>
 
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <time.h>
 
-#include "src/base/error.h"
+#include "src/base/environment_error.h"
 
 namespace rlreplay {
 
@@ -32,8 +31,7 @@ Interrupt::Interrupt() {
   }
   fd_ = Descriptor(::signalfd(-1, &signals_, SFD_CLOEXEC));
   if (!fd_) {
-    throw Error(ErrorCode::kEnvironment,
-                std::string("cannot wait for signals: ") + std::strerror(errno));
+    throw environment_error("cannot wait for signals");
   }
   pthread_sigmask(SIG_BLOCK, &signals_, &old_);
 }

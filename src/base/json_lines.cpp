@@ -6,6 +6,7 @@
 #include <iostream>
 #include <string_view>
 
+#include "src/base/environment_error.h"
 #include "src/base/input_file.h"
 
 namespace rlreplay {
@@ -50,7 +51,7 @@ bool JsonLines::read_line() {
       used_ = 0;
       filled_ = static_cast<size_t>(stream_->gcount());
       if (filled_ == 0) {
-        if (stream_->bad()) throw Error(ErrorCode::kEnvironment, "reading the file failed", name_);
+        if (stream_->bad()) throw environment_error("reading the file failed", name_);
         number_ += any ? 1 : 0;
         return any;
       }

@@ -2,9 +2,7 @@
 
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <mutex>
 #include <string>
 
@@ -12,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "src/base/environment_error.h"
 #include "src/base/error.h"
 
 namespace rlreplay {
@@ -88,8 +87,7 @@ void GuardTable::watch() {
   action.sa_flags = SA_SIGINFO;
   sigemptyset(&action.sa_mask);
   if (::sigaction(SIGBUS, &action, &before_) != 0) {
-    throw Error(ErrorCode::kEnvironment,
-                std::string("cannot watch for SIGBUS: ") + std::strerror(errno));
+    throw environment_error("cannot watch for SIGBUS");
   }
 }
 

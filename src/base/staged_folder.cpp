@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "src/base/descriptor.h"
+#include "src/base/environment_error.h"
 #include "src/base/error.h"
 #include "src/base/input_file.h"
 #include "src/base/temporary_folder.h"
@@ -24,7 +25,7 @@ constexpr const char* kLock = "lock";
 constexpr std::string_view kWhole = "whole\n";  // the last line of the lock's file
 
 Error failed(const std::string& what, const std::string& where) {
-  return {ErrorCode::kEnvironment, "could not " + what + ": " + std::strerror(errno), where};
+  return environment_error("could not " + what, where);
 }
 
 bool rename_to(const std::string& from, const std::string& to, unsigned flags) {

@@ -2,13 +2,12 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 
 #include <fcntl.h>
 #include <stdlib.h>
 
-#include "src/base/error.h"
+#include "src/base/environment_error.h"
 #include "src/base/leftovers.h"
 
 namespace rlreplay {
@@ -22,10 +21,9 @@ std::string make_temporary_folder(const std::string& prefix) {
   const fs::path parent = empty ? fs::path("/tmp") : fs::temp_directory_path(failed);
   std::string path = (failed ? fs::path() : fs::canonical(parent, failed)) / (prefix + "-XXXXXX");
   if (failed || ::mkdtemp(path.data()) == nullptr) {
-    throw Error(ErrorCode::kEnvironment,
-                std::string("cannot make a temporary folder (TMPDIR says where): ") +
-                    (failed ? failed.message() : std::strerror(errno)),
-                failed && chosen != nullptr ? chosen : path);
+    throw environment_error("cannot make a temporary folder (TMPDIR says where)",
+                            failed && chosen != nullptr ? chosen : path,
+                            failed ? failed.value() : errno);
   }
   return path;
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "src/base/atomic_file.h"
+#include "src/base/environment_error.h"
 #include "src/base/error.h"
 #include "src/base/hash.h"
 #include "src/base/json_line.h"
@@ -57,7 +58,7 @@ void append(const std::string& path, const std::string& text, int flags = O_APPE
     written += static_cast<size_t>(n);
   }
   if (!file || written < text.size() || !is_synced(::fsync(file.get()))) {
-    throw Error(ErrorCode::kEnvironment, "cannot write this file", path);
+    throw environment_error("cannot write this file", path);
   }
   if (is_new) make_names_durable(fs::path(path).parent_path());
 }

@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "src/base/environment_error.h"
 #include "src/base/error.h"
 #include "src/base/temporary_folder.h"
 #include "src/base/terminal.h"
@@ -89,7 +90,7 @@ Descriptor make_lock(const std::string& path) {
   const std::string unnamed = path + ".new";
   Descriptor lock = take_lock(unnamed, O_CREAT | O_EXCL);
   if (!lock || ::rename(unnamed.c_str(), path.c_str()) != 0) {
-    throw Error(ErrorCode::kEnvironment, "cannot make this file, or lock it", path);
+    throw environment_error("cannot make this file, or lock it", path);
   }
   return lock;
 }

@@ -15,6 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "src/base/environment_error.h"
 #include "src/base/error.h"
 
 namespace rlreplay::engine {
@@ -90,7 +91,7 @@ Place place_of_text(const std::string& text) {
 /// `flags`: besides, of ::socket.
 Descriptor stream_socket(int family, int flags = 0) {
   Descriptor out(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
-  if (!out) throw Error(ErrorCode::kEnvironment, std::string("no socket: ") + std::strerror(errno));
+  if (!out) throw environment_error("no socket");
   return out;
 }
 
@@ -207,8 +208,7 @@ RankListener listen_at(const std::string& address) {
   const auto* to = reinterpret_cast<const sockaddr*>(&place.address);
   if (::bind(socket.get(), to, place.size) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
     if (errno == EADDRINUSE || errno == EACCES) return {};
-    throw Error(ErrorCode::kEnvironment,
-                "no rank can listen at " + address + ": " + std::strerror(errno));
+    throw environment_error("no rank can listen at " + address);
   }
   std::string name = family == AF_UNIX ? address : name_of_socket(socket, -1);
   return {std::move(socket), std::move(name)};

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <set>
 #include <thread>
@@ -10,6 +9,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include "src/base/environment_error.h"
 #include "src/base/error.h"
 #include "src/base/hash.h"
 #include "src/base/input_file.h"
@@ -25,7 +25,7 @@ constexpr size_t kMaxBytes = size_t{64} << 20;
 /// A folder's lock. A file system that has none (some of networks) is written to without.
 Descriptor locked_folder(const std::string& folder) {
   Descriptor out(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!out) throw Error(ErrorCode::kEnvironment, std::strerror(errno), folder);
+  if (!out) throw environment_error("cannot open the folder", folder);
   for (auto waited = kBetween; ::flock(out.get(), LOCK_EX | LOCK_NB) != 0; waited += kBetween) {
     if (errno != EWOULDBLOCK && errno != EINTR) break;
     if (waited > kPatience) {

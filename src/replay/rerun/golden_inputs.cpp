@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "src/base/error.h"
+#include "src/base/environment_error.h"
 #include "src/base/hash.h"
 #include "src/base/shell.h"
 #include "src/task/find_tokenizer.h"
@@ -32,7 +32,7 @@ void add_file(const fs::path& path, Hasher& hasher) {
     file.read(part.data(), static_cast<std::streamsize>(part.size()));
     hasher.update(std::as_bytes(std::span(part).first(static_cast<size_t>(file.gcount()))));
   }
-  if (!file.eof()) throw Error(ErrorCode::kEnvironment, "cannot be read", path.string());
+  if (!file.eof()) throw environment_error("cannot be read", path.string());
 }
 
 /// The hash of the files that are there, by their sorted paths; empty where none is.

@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "src/base/environment_error.h"
 #include "src/base/report_error.h"
 #include "src/base/thread_pool.h"
 #include "src/base/unfinished.h"
@@ -46,7 +47,7 @@ void report_to_who_reads(bool json, const Error& error) {
 }  // namespace
 
 EndOnSignal::EndOnSignal(bool json) : done_(::eventfd(0, EFD_CLOEXEC)) {
-  if (!done_) throw Error(ErrorCode::kEnvironment, "no event file could be opened");
+  if (!done_) throw environment_error("no event file could be opened");
   thread_ = start_thread([this, json] { wait(json); });
 }
 

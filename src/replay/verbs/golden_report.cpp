@@ -9,6 +9,7 @@
 
 #include "format/dump_place.h"
 #include "src/base/atomic_file.h"
+#include "src/base/environment_error.h"
 #include "src/base/error.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
@@ -196,7 +197,7 @@ void ReportFiles::write(const std::vector<gate::Said>& said) {
   if (summary == nullptr || *summary == '\0') return;
   std::ofstream out(summary, std::ios::app);
   out << gate::summary_of(said) << std::flush;
-  if (!out) throw Error(ErrorCode::kEnvironment, "cannot write the summary of the job", summary);
+  if (!out) throw environment_error("cannot write the summary of the job", summary);
 }
 
 }  // namespace rlreplay::replay
