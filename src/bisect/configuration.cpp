@@ -21,7 +21,7 @@ std::string json_of(const std::string& text) {
     const JsonDocument document = JsonDocument::parse(text, "a setting");
     const JsonValue value = document.root();
     if (!value.is_object() && !value.is_array() && !value.is_string()) return value.dump();
-  } catch (const Error&) {
+  } catch (const Error&) {  // what is no JSON is a text
   }
   return json_quoted(text);
 }

@@ -22,7 +22,7 @@ std::string cause_text(const ConfigurationFinding& finding, size_t n) {
 std::string value_json(const std::string& text) {
   try {
     return JsonDocument::parse(text, "a setting").root().dump();
-  } catch (const Error&) {
+  } catch (const Error&) {  // .nan, .inf, a date: YAML alone has them
     return json_quoted(text);
   }
 }

@@ -12,15 +12,6 @@ namespace {
 /// The shell's exit codes for a command that it cannot start.
 constexpr int kNotExecutable = 126, kNotFound = 127;
 
-/// The commit of the checkout here; empty where there is none.
-std::string current_revision(const std::string& folder) {
-  try {
-    return Repository::open(folder).resolve("HEAD").id;
-  } catch (const Error&) {
-    return {};
-  }
-}
-
 Measurement read_reference(const Criterion& criterion, const std::string& path) {
   Measurement reference = measure::read_recorded(path, criterion.needs_log_probs());
   if (const auto& error = reference.unread) {
@@ -58,7 +49,7 @@ Judgement judge_current(const CurrentQuestion& question, const Interrupt& interr
     measure::check_tolerance(question.criterion, *reference);
   }
   place.checkout = std::filesystem::current_path();
-  place.revision = current_revision(place.checkout);
+  place.revision = try_resolve(place.checkout, "HEAD").value_or(Revision()).id;
   const Measurement measurement = measure_current(question, place, interrupt);
   if (measurement.kind == measure::RunKind::kCrashed &&
       (measurement.exit_code == kNotExecutable || measurement.exit_code == kNotFound)) {

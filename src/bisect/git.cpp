@@ -1,9 +1,12 @@
 #include "src/bisect/git.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include <unistd.h>
 
 #include "src/base/error.h"
 #include "src/base/hash.h"
@@ -27,6 +30,16 @@ ProcessResult ask_git(const std::string& folder, const std::vector<std::string>&
   ProcessResult result = run_git(folder, arguments, limits);
   if (result.end == ProcessResult::End::kStopped) throw interrupted();
   return result;
+}
+
+/// Whether there is a git where programs are looked for.
+bool has_git() {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "/bin:/usr/bin");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (::access((fs::path(folder) / "git").c_str(), X_OK) == 0) return true;
+  }
+  return false;
 }
 
 /// The fields of records, each of which ends with a NUL.
@@ -112,6 +125,17 @@ Revision Repository::resolve(const std::string& name) const {
     throw Error(ErrorCode::kUsage, "`" + name + "` names no commit of this repository", folder_);
   }
   return log({"-1", result.output.substr(0, result.output.find('\n'))}).at(0);
+}
+
+std::optional<Revision> try_resolve(const std::string& folder, const std::string& name) {
+  if (!has_git()) return std::nullopt;
+  try {
+    return Repository::open(folder).resolve(name);
+  } catch (const Error& error) {
+    // No folder, no repository, no such commit. A git that fails is no answer.
+    if (error.code() != ErrorCode::kIncomplete && error.code() != ErrorCode::kUsage) throw;
+    return std::nullopt;
+  }
 }
 
 std::vector<Revision> Repository::history(const Revision& good, const Revision& bad) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,11 @@ class Repository {
   std::string folder_, common_folder_;
   int stop_fd_;
 };
+
+/// What a name names in the repository of a folder; nothing where there is no such commit, no
+/// repository or no git. Errors: kEnvironment of a git that is there and fails.
+[[nodiscard]] std::optional<Revision> try_resolve(const std::string& folder,
+                                                  const std::string& name);
 
 /// A signal ended the search.
 [[nodiscard]] inline Error interrupted() {

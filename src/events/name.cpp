@@ -118,7 +118,7 @@ std::optional<Event> try_parse(std::string_view text) {
   if (std::ranges::none_of(event_table(), is_phase)) return std::nullopt;
   try {
     return parse(text, text);
-  } catch (const Error&) {
+  } catch (const Error&) {  // kUsage of `parse`: a phase of ours, and no event
     return std::nullopt;
   }
 }

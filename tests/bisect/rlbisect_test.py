@@ -481,7 +481,8 @@ class Searches(Case):
         path, commits = self.repository("exit 0", "exit 1")
         ran = self.folder / "ran"
         for option, code, sentence in ((["--junit", "nowhere/x.xml"], 128, "no folder for this report"),
-                                       (["--html", self.folder], 128, "cannot be written there"),
+                                       (["--html", self.folder], 128, "cannot be written there: Is a directory"),
+                                       (["--timeout", "-1"], 129, "seconds from 0 to 1e9, not -1"),
                                        (["--dependency", "dep=../nothere"], 128, "there is no such folder"),
                                        (["--stat", "--dry-run"], 129, "bound it by --max-runs")):
             with self.subTest(option=option):

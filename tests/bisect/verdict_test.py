@@ -1,6 +1,7 @@
 """rlbisect verdict on one checkout. usage: verdict_test.py PROGRAM"""
 import json
 import os
+import subprocess
 import sys
 import unittest
 
@@ -122,6 +123,24 @@ class Verdicts(Case):
             with self.subTest(run=run, arguments=arguments):
                 result = self.bisect("verdict", "--run", run, *arguments, folder=self.temporary)
                 self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+
+    def test_a_git_that_fails_is_no_folder_without_revisions(self):
+        path = self.environment.get("PATH", os.environ["PATH"])
+        (self.folder / "bin").mkdir()
+        git = self.folder / "bin/git"
+        git.write_text(f'#!/bin/sh\nfor word; do [ "$word" = log ] && exit 9; done\nPATH="{path}" exec git "$@"\n')
+        git.chmod(0o755)
+        repository = self.folder / "repository"
+        repository.mkdir()
+        for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "one"]):
+            subprocess.run(["git", *words], cwd=repository, check=True, env=self.environment)
+        for folders, code, said in ((path, 0, "good"), (f"{git.parent}:{path}", 128, "git log exited with code 9"),
+                                    ("/nowhere", 0, "good")):
+            with self.subTest(folders=folders):
+                self.environment["PATH"] = folders
+                result = self.bisect("verdict", "--run", "exit 0", folder=repository)
+                self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+                self.assertIn(said, result.stdout + result.stderr)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "src/base/error.h"
+#include "src/base/number_text.h"
 #include "src/replay/verbs/value_checks.h"
 
 namespace rlreplay::bisect {
@@ -40,7 +41,8 @@ void settle(CommonOptions& options) {
                 "a number, such as --metric loss");
   }
   if (!(options.timeout >= 0) || options.timeout > 1e9) {
-    throw Error(ErrorCode::kUsage, "--timeout must be a number of seconds from 0 on");
+    throw Error(ErrorCode::kUsage, "--timeout must be a number of seconds from 0 to 1e9, not " +
+                                       shortest_of(options.timeout));
   }
   if (options.timeout > 0) {
     options.recipe.time_limit =

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "src/base/atomic_file.h"
+#include "src/base/environment_error.h"
 #include "src/base/error.h"
 #include "src/base/shell.h"
 #include "src/base/terminal.h"
@@ -15,6 +16,7 @@
 #include "src/bisect/configuration_search.h"
 #include "src/bisect/divergence_page.h"
 #include "src/bisect/ends.h"
+#include "src/bisect/git.h"
 #include "src/bisect/report.h"
 #include "src/bisect/report_files.h"
 #include "src/bisect/revisions.h"
@@ -40,8 +42,10 @@ void check_files(const SearchOptions& options) {
     if (!std::filesystem::is_directory(folder, absent)) {
       throw Error(ErrorCode::kIncomplete, "there is no folder for this report", path);
     }
-    if (std::filesystem::is_directory(path, absent) || ::access(folder.c_str(), W_OK) != 0) {
-      throw Error(ErrorCode::kEnvironment, "this report cannot be written there", path);
+    const bool is_folder = std::filesystem::is_directory(path, absent);
+    if (is_folder || ::access(folder.c_str(), W_OK) != 0) {
+      throw environment_error("this report cannot be written there", path,
+                              is_folder ? EISDIR : errno);
     }
   }
 }
@@ -182,15 +186,6 @@ std::string given_of(const CLI::App& app, std::initializer_list<const char*> nam
   return given;
 }
 
-bool names_revision(const std::string& repository, const std::string& name) {
-  try {
-    Repository::open(repository).resolve(name);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 /// An error of a unit names the dump that cannot be read.
 replay::DumpsDifference compare_ends(const Ends& ends) {
   try {
@@ -307,7 +302,7 @@ int search(const SearchOptions& options, const CLI::App& app) {
   if (options.ends.empty() && options.log) return search_revisions(options, {});
   check_verb(options);
   const Ends ends = parse_ends(options.ends, [&](const std::string& name) {
-    return names_revision(options.repository, name);
+    return try_resolve(options.repository, name).has_value();
   });
   if (options.changes && ends.axis != Axis::kRevisions) {
     throw Error(ErrorCode::kUsage, "changes are those of revisions", ends.good + ".." + ends.bad);

@@ -95,7 +95,7 @@ std::string readable(const std::string& name, const std::string* text) {
   RunOptions options;
   try {
     if (option != nullptr) set_option(options, *option, *text);
-  } catch (const Error&) {
+  } catch (const Error&) {  // kUsage, of a dump by another version: its text says enough
     option = nullptr;
   }
   return option == nullptr ? *text : written(options, *option);

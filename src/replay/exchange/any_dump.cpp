@@ -308,7 +308,7 @@ bool AnyDump::reads(const Error& error) const {
       if (format::kind_of(record->path) == "rollout") check_samples_once(reader(), group);
     }
     return problems.empty();
-  } catch (const Error&) {
+  } catch (const Error&) {  // it is `error` again, or another reason why this dump is to blame
     return false;
   }
 }
