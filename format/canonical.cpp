@@ -19,7 +19,8 @@ void refuse_fractions(const JsonValue& value, const std::string& what) {
   } else if (value.is_object()) {
     for (const auto& [key, member] : value.members()) refuse_fractions(member, what);
   } else if (value.is_number() && !value.is_integer()) {
-    throw Error(ErrorCode::kUsage, "a number with a fraction must be written as a string", what);
+    throw Error(ErrorCode::kUsage,
+                "a number with a fraction must be written as a string: " + value.dump(), what);
   }
 }
 
@@ -115,7 +116,9 @@ std::string json_array(const std::vector<std::string>& values) {
 std::string canonical_object(std::string_view json, const std::string& what) {
   try {
     const JsonDocument document = JsonDocument::parse(json, what, {.max_depth = kDepth - 4});
-    if (!document.root().is_object()) throw Error(ErrorCode::kUsage, "not a JSON object", what);
+    if (!document.root().is_object()) {
+      throw Error(ErrorCode::kUsage, "not a JSON object: " + printable(json), what);
+    }
     refuse_fractions(document.root(), what);
     return document.root().dump();
   } catch (const Error& e) {

@@ -8,6 +8,7 @@
 #include "format/folder.h"
 #include "format/rule.h"
 #include "format/sink.h"
+#include "src/base/found_text.h"
 
 namespace rlreplay::format {
 namespace {
@@ -62,8 +63,10 @@ EncodedUnit stored_unit(const std::string& dump, const UnitRecord& record) {
     hasher.update(now);
     stored.write(at, now);
   }
-  if (hasher.finish() != record.hash) {
-    throw FormatError(Rule::kUnitHash, "the bytes do not have the hash that was recorded",
+  if (const Hash hash = hasher.finish(); hash != record.hash) {
+    throw FormatError(Rule::kUnitHash,
+                      found_text("the bytes do not have the hash that was recorded", hash.hex(),
+                                 record.hash.hex()),
                       record.path);
   }
   return {record, h5::Image(stored.release(), record.size)};

@@ -4,6 +4,7 @@
 
 #include "format/faults.h"
 #include "format/record.h"
+#include "src/base/printable.h"
 
 namespace rlreplay::format {
 
@@ -55,9 +56,11 @@ std::vector<UnitRecord> units_from_json(const JsonValue& list) {
       schema_of(kManifestName, [&] { units.push_back(unit_from_json(list.at(i), kManifestName)); });
     });
   }
-  const bool sorted = std::is_sorted(units.begin(), units.end(),
-                                     [](const auto& a, const auto& b) { return a.path < b.path; });
-  if (!sorted) faults.add(Rule::kSchema, "the units are not sorted");
+  const auto unsorted = std::ranges::is_sorted_until(units, {}, &UnitRecord::path);
+  if (unsorted != units.end()) {
+    faults.add(Rule::kSchema, "the units are not sorted: " + printable(unsorted->path) +
+                                  " stands behind " + printable((unsorted - 1)->path));
+  }
   faults.raise();
   return units;
 }

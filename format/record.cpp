@@ -85,7 +85,10 @@ std::string unit_json(const UnitRecord& unit) {
 
 Hash hash_from_json(const JsonValue& value, const std::string& path) {
   const auto hash = Hash::from_hex(value.string());
-  if (!hash) throw FormatError(Rule::kSchema, "not a hash of 32 hexadecimal digits", path);
+  if (!hash) {
+    throw FormatError(Rule::kSchema,
+                      "not a hash of 32 hexadecimal digits: " + printable(value.string()), path);
+  }
   return *hash;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "format/foreign/text.h"
+#include "format/foreign/tree_difference.h"
 #include "src/base/found_text.h"
 
 namespace rlreplay::foreign {
@@ -157,11 +158,16 @@ void set_array_dtype_state(Tree& tree, Value dtype, Value state) {
   if (state.kind != Kind::kTuple) corrupt("a numpy dtype's state is not a tuple");
   const std::span<const Value> items = tree.sequence(state).values();
   if (items.size() != 8 || items[1].kind != Kind::kText || tree.text(items[1]).size() != 1) {
-    throw Error(ErrorCode::kUnsupported, "a numpy dtype with a state of another version");
+    throw Error(ErrorCode::kUnsupported,
+                found_text("a numpy dtype with a state of another version",
+                           std::to_string(items.size()) + " entries, the second " +
+                               (items.size() > 1 ? in_words(tree, items[1]) : "missing"),
+                           "8, the second a byte order"));
   }
   for (size_t i = 2; i < 5; ++i) {
     if (items[i].kind != Kind::kNone) {
-      throw Error(ErrorCode::kUnsupported, "a numpy dtype with fields");
+      throw Error(ErrorCode::kUnsupported,
+                  found_text("a numpy dtype with fields", in_words(tree, items[i]), "None"));
     }
   }
   ArrayDType& target = tree.array_dtype(dtype);

@@ -146,6 +146,10 @@ bool fits_a_place(const TrainShard& shard, int64_t cp_size) {
               group.shards[0]->path());
 }
 
+std::string text_of(std::optional<int64_t> number) {
+  return number ? std::to_string(*number) : "none";
+}
+
 }  // namespace
 
 std::string other_length(std::string_view column, size_t found, int64_t cp_size, int64_t response) {
@@ -209,11 +213,15 @@ void find_cut(ShardGroup& group) {
       const bool sound = shard->cp_size() == first.cp_size() && group.cp_size <= kMaxRanks;
       if (!sound || rank < 0 || rank >= group.cp_size) {
         const bool other = shard->cp_size() != first.cp_size();
-        throw Error(ErrorCode::kCorrupt,
-                    other ? "cp_size is not that of rank " + std::to_string(first.rank()) +
-                                ", of the same samples: one of the two files is wrong"
-                          : "cp_rank and cp_size make no sense together",
-                    shard->path());
+        throw Error(
+            ErrorCode::kCorrupt,
+            other ? found_text("cp_size is not that of rank " + std::to_string(first.rank()) +
+                                   ", of the same samples: one of the two files is wrong",
+                               text_of(shard->cp_size()), text_of(first.cp_size()))
+                  : found_text("cp_rank and cp_size make no sense together",
+                               text_of(shard->cp_rank()) + " of " + text_of(shard->cp_size()),
+                               "a rank below cp_size, of at most " + std::to_string(kMaxRanks)),
+            shard->path());
       }
       group.cp_rank.push_back(*shard->cp_rank());
     }

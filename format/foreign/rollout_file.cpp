@@ -5,6 +5,7 @@
 #include "format/foreign/dump_check.h"
 #include "format/foreign/numbers.h"
 #include "format/foreign/text.h"
+#include "format/foreign/tree_difference.h"
 #include "src/base/found_text.h"
 #include "src/base/number_text.h"
 #include "src/base/words.h"
@@ -19,7 +20,9 @@ class Reader {
 
   RolloutFile read(Value root) {
     const Value* id = tree_.find(root, "rollout_id");
-    if (id->kind != Kind::kInt) throw Error(ErrorCode::kCorrupt, "rollout_id is not an integer");
+    if (id->kind != Kind::kInt) {
+      throw Error(ErrorCode::kCorrupt, unlike_text(tree_, "rollout_id", id, "not an integer"));
+    }
     if (id->integer < 0) throw Error(ErrorCode::kCorrupt, negative_rollout(id->integer));
     batch_.rollout_id = id->integer;
     const Sequence& samples = tree_.sequence(*tree_.find(root, "samples"));
@@ -81,7 +84,7 @@ class Reader {
   std::optional<int64_t> integer(std::string_view key) const {
     const Value* value = field(key);
     if (value == nullptr) return std::nullopt;
-    if (value->kind != Kind::kInt) corrupt(std::string(key) + " is not an integer");
+    if (value->kind != Kind::kInt) corrupt(unlike_text(tree_, key, value, "not an integer"));
     return value->integer;
   }
 

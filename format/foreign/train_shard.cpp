@@ -4,6 +4,7 @@
 #include <set>
 
 #include "format/foreign/dump_check.h"
+#include "format/foreign/tree_difference.h"
 #include "src/base/number_text.h"
 
 namespace rlreplay::foreign {
@@ -62,7 +63,8 @@ std::optional<int64_t> TrainShard::integer(std::string_view key) const {
   const Value* value = file_->tree().find(file_->root(), key);
   if (value == nullptr || value->kind == Kind::kNone) return std::nullopt;
   if (value->kind == Kind::kInt) return value->integer;
-  throw Error(ErrorCode::kCorrupt, std::string(key) + " is not an integer", path());
+  throw Error(ErrorCode::kCorrupt, unlike_text(file_->tree(), key, value, "not an integer"),
+              path());
 }
 
 std::string TrainShard::place(size_t row) const {
@@ -101,14 +103,17 @@ std::optional<double> TrainShard::scalar(size_t row, std::string_view column) co
   if (value->kind == Kind::kFloat) return value->real;
   const std::optional<Numbers> numbers = Numbers::of(file_->tree(), *value);
   if (numbers && numbers->size() == 1) return numbers->real(0);
-  throw Error(ErrorCode::kCorrupt, std::string(column) + " is not a number", place(row));
+  throw Error(ErrorCode::kCorrupt, unlike_text(file_->tree(), column, &*value, "not a number"),
+              place(row));
 }
 
 int64_t TrainShard::length(size_t row, std::string_view column) const {
   const std::optional<Value> value = find(row, column);
   if (value && value->kind == Kind::kInt && value->integer >= 0) return value->integer;
-  throw Error(ErrorCode::kCorrupt,
-              std::string(column) + " is missing or not an integer of 0 or more", place(row));
+  throw Error(
+      ErrorCode::kCorrupt,
+      unlike_text(file_->tree(), column, value ? &*value : nullptr, "not an integer of 0 or more"),
+      place(row));
 }
 
 std::optional<double> TrainShard::number(size_t row, std::string_view column) const {

@@ -221,6 +221,12 @@ std::string in_words(const Tree& tree, Value value) {
   return "something else";
 }
 
+std::string unlike_text(const Tree& tree, std::string_view key, const Value* value,
+                        std::string_view what) {
+  if (value == nullptr) return std::string(key) + " is missing";
+  return std::string(key).append(" is ").append(what) + ": found " + in_words(tree, *value);
+}
+
 std::optional<TreeDifference> tree_difference(const Tree& a, Value x, const Tree& b, Value y) {
   return Comparison(a, b).run(x, y);
 }

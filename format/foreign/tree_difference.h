@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "format/foreign/tree.h"
 
@@ -24,5 +25,9 @@ struct TreeDifference {
 
 /// A value in a few words: "0.5", "'thd'", "a list of 3".
 [[nodiscard]] std::string in_words(const Tree& tree, Value value);
+
+/// "KEY is missing", or "KEY is not WHAT: found VALUE".
+[[nodiscard]] std::string unlike_text(const Tree& tree, std::string_view key, const Value* value,
+                                      std::string_view what);
 
 }  // namespace rlreplay::foreign

@@ -116,7 +116,9 @@ ZipArchive::ZipArchive(Bytes file, Budget* given, const Progress& progress) {
   }
   const uint64_t first = order.empty() ? directory.begin : entries[order[0]].header;
   if (first != 0) {
-    throw Error(ErrorCode::kCorrupt, "bytes that belong to no member stand before the first one",
+    throw Error(ErrorCode::kCorrupt,
+                found_text("bytes that belong to no member stand before the first one",
+                           counted(first, "byte"), "none"),
                 "byte 0");
   }
   members_.resize(entries.size());

@@ -135,6 +135,11 @@ class Numbers(Border):
             self.assertEqual((result.returncode, result.stdout), (3, ""))
             self.assertIn("is not finite", result.stderr)
 
+    def test_a_refused_temperature_is_named(self):
+        result = self.run_program("score", "--model", self.model, "--temperature", "-0.5", input="")
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("above 0, not -0.5", result.stderr)
+
 
 class Configurations(Border):
     """What config.json says in two places, or does not say at all."""

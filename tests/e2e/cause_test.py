@@ -87,7 +87,7 @@ CAUSES = (
      [("schedule-mismatch", "train_data/0_1.pt: sample 3",
        "rollout_ids of sample 3 is 4, as that of sample 4")]),
     *((f"the policy's terms do not say their {key}", TENSOR, without("rank_0_call_0", key), 3,
-       [("corrupt", "policy_loss_debug/rank_0_call_0.pt", f"{key} is missing or not an integer")])
+       [("corrupt", "policy_loss_debug/rank_0_call_0.pt", f"{key} is missing")])
       for key in ("rank", "call")),
     ("the policy's terms of other lengths", TENSOR, short_terms, 3,
      [("corrupt", "policy_loss_debug/rank_0_call_0.pt: row 0",
@@ -105,8 +105,8 @@ CAUSES = (
       for key, value, said in (
           ("response_length", 2, "old_log_probs has 3 entries, response_length is 2"),
           ("total_length", 2, "response_length is 3, total_length is 2"),
-          ("total_length", -1, "total_length is missing or no length"),
-          ("response_length", 3.5, "response_length is missing or no length"))),
+          ("total_length", -1, "total_length is no length: found -1"),
+          ("response_length", 3.5, "response_length is no length: found 3.5"))),
     *((f"{key} of rank {rank} is {how}", MILES, edit(f"train_data/0_{rank}.pt", key), 1,
        [("schedule-mismatch", f"train_data/0_{rank}.pt",
          f"{key} is missing in 0_{rank}.pt, and 0_{1 - rank}.pt has it, of the same rollout")])
@@ -117,7 +117,8 @@ CAUSES = (
      [("schedule-mismatch", "train_data/0_1.pt", "qkv_format is 'bshd' in 0_1.pt, 'thd' in 0_0.pt")]),
     ("a context rank lacks the size of its context", CONTEXT,
      lacks("train_data/0_1.pt", "cp_size"), 3,
-     [("corrupt", "train_data/0_1.pt", "cp_size is not that of rank 0")]),
+     [("corrupt", "train_data/0_1.pt",
+       "cp_size is not that of rank 0, of the same samples: one of the two files is wrong: found none, expected 2")]),
     *((f"{column} of one sample is None", LATEST, none_of(column), code,
        [("length-mismatch", f"{TRAINED}: row 6", f"{column} {LACKS}")])
       for column, code in (("loss_masks", 1), ("advantages", 1), ("log_probs", 1),
@@ -135,7 +136,7 @@ CAUSES = (
        [(code, f"train_data/0_{rank}.pt{place}", said)])
       for run in (DATA, LISTS) for rank in (0, 1) for column, code, place, said in (
           ("tokens", "length-mismatch", ": rollout_data", "rollout_data has no list of tokens"),
-          ("sample_indices", "corrupt", ": row 0", "sample_indices is missing or not an integer"),
+          ("sample_indices", "corrupt", ": row 0", "sample_indices is missing"),
           ("rewards", "corrupt", f": sample {rank}", "there is no reward"))),
     *((f"tokens {name}", DATA, both(sized(DATA), edit), 3,
        [("length-mismatch", "train_data/0_1.pt: rollout_data", said)])

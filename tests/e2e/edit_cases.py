@@ -112,7 +112,7 @@ EDITS = (
            *READERS, DIFF)),
     ("the policy's terms do not say their call", TENSOR, both(
         terms("rank_0_call_0"), lacks("policy_loss_debug/rank_0_call_0.pt", "call")),
-     every(("call is missing or not an integer", "policy_loss_debug/rank_0_call_0.pt"),
+     every(("call is missing", "policy_loss_debug/rank_0_call_0.pt"),
            *REFUSING)),
     *((f"the policy's terms have another {column} than the training", MILES,
        trained_terms(term("samples", 1, column, 2, to=-0.0625)),

@@ -130,7 +130,7 @@ bool Recorder::put(int rank, const std::string& unit, std::vector<format::Datase
               "run again, " + unit +
                   " is not what the dump holds: program, machine or a file that the run reads has "
                   "changed; see where with: rlreplay train " +
-                  path_,
+                  shell_word(path_),
               path_);
 }
 

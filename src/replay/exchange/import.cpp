@@ -9,6 +9,7 @@
 
 #include "format/foreign/dump_check.h"
 #include "format/foreign/framework.h"
+#include "format/foreign/tree_difference.h"
 #include "src/base/step_id.h"
 #include "src/replay/exchange/contradictions.h"
 #include "src/replay/exchange/import_lines.h"
@@ -227,7 +228,10 @@ class Importer {
 
   static int64_t rollout_id(const Read& read) {
     if (const auto id = read.file.tree().integer(read.file.root(), "rollout_id")) return *id;
-    throw Error(ErrorCode::kCorrupt, "rollout_id is missing or not an integer", read.source.path);
+    const auto* value = read.file.tree().find(read.file.root(), "rollout_id");
+    throw Error(ErrorCode::kCorrupt,
+                unlike_text(read.file.tree(), "rollout_id", value, "not an integer"),
+                read.source.path);
   }
 
   /// Notes that a file gives this unit. Errors: those of ImportedDump, or of the name of one of the

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "format/foreign/numbers.h"
+#include "format/foreign/tree_difference.h"
 #include "src/base/error.h"
 #include "src/base/number_text.h"
 #include "src/base/same_value.h"
@@ -49,7 +50,7 @@ size_t length(const Tree& tree, Value dict, const char* key, const std::string& 
   if (value != nullptr && value->kind == Kind::kInt && value->integer >= 0) {
     return static_cast<size_t>(value->integer);
   }
-  throw Error(ErrorCode::kCorrupt, std::string(key) + " is missing or no length", where);
+  throw Error(ErrorCode::kCorrupt, unlike_text(tree, key, value, "no length"), where);
 }
 
 [[noreturn]] void refuse_length(const char* key, size_t found, const std::string& expected,
@@ -62,7 +63,8 @@ size_t length(const Tree& tree, Value dict, const char* key, const std::string& 
 void check_policy_loss(const TorchFile& file) {
   for (const char* key : {"rank", "call"}) {
     if (file.tree().integer(file.root(), key)) continue;
-    throw Error(ErrorCode::kCorrupt, std::string(key) + " is missing or not an integer",
+    throw Error(ErrorCode::kCorrupt,
+                unlike_text(file.tree(), key, file.tree().find(file.root(), key), "not an integer"),
                 file.path());
   }
 }

@@ -87,7 +87,8 @@ int golden_tighten(const GoldenArguments& arguments) {
   const std::vector<std::string> files = gate::golden_files(arguments.paths);
   check_may_write();
   if (arguments.repeat < 1 || arguments.repeat > kMostRepeats) {
-    throw Error(ErrorCode::kUsage, "--repeat is from 1 to 1000");
+    throw Error(ErrorCode::kUsage,
+                "--repeat is from 1 to 1000, not " + std::to_string(arguments.repeat));
   }
   size_t loose = 0;
   const auto classes = gate::classes_now(computing({}));

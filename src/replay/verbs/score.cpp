@@ -39,7 +39,9 @@ Sample read_sample(const JsonValue& root) {
 
 int score(const ScoreArguments& arguments) {
   if (!(arguments.options.rollout_temperature > 0)) {
-    throw Error(ErrorCode::kUsage, "--temperature is above 0: logits are divided by it");
+    throw Error(ErrorCode::kUsage, "--temperature is above 0, not " +
+                                       shortest_of(arguments.options.rollout_temperature) +
+                                       ": logits are divided by it");
   }
   const Machine machine(arguments.options);
   const auto source = find_model(arguments.options.model, arguments.options.seed);
