@@ -15,9 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "src/base/child_process.h"
 #include "src/base/descendants.h"
 #include "src/base/descriptor.h"
-#include "src/base/error.h"
+#include "src/base/environment_error.h"
 #include "src/base/interrupt.h"
 #include "src/base/process.h"
 
@@ -36,7 +37,7 @@ bool has_got(int signal) { return signal == SIGINT && ::tcgetpgrp(STDIN_FILENO) 
 /// is SIGKILL. Whether there was one.
 bool wait_for(pid_t id, const Interrupt& interrupt) {
   const Descriptor process(static_cast<int>(::syscall(SYS_pidfd_open, id, 0)));
-  if (!process) return false;  // waitpid waits then
+  if (!process) return false;  // the owner waits then
   bool interrupted = false;
   while (true) {
     pollfd files[] = {{process.get(), POLLIN, 0}, {interrupt.fd(), POLLIN, 0}};
@@ -81,20 +82,18 @@ std::string ForegroundEnd::describe() const {
 ForegroundEnd run_in_foreground(const Command& command) {
   const Interrupt interrupt;
   if (!adopt_orphans()) {
-    throw Error(ErrorCode::kEnvironment,
-                "this process cannot become the parent of what the command leaves behind");
+    throw environment_error(
+        "this process cannot become the parent of what the command leaves behind");
   }
   // In this process, not in the child: a dump records the environment of the process that
   // writes it.
   for (const auto& [name, value] : command.environment) {
     value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
   }
-  const pid_t id = spawn(command, {.death_signal = SIGTERM});
+  ChildProcess child(command, {.death_signal = SIGTERM});
   ForegroundEnd out;
-  out.interrupted = wait_for(id, interrupt);
-  int status = 0;
-  while (::waitpid(id, &status, 0) < 0 && errno == EINTR) {
-  }
+  out.interrupted = wait_for(child.id(), interrupt);
+  const int status = child.wait();
   out.interrupted = out.interrupted || interrupt.signal() != 0;
   if (out.interrupted) end_what_is_left();
   out.killed = WIFSIGNALED(status);

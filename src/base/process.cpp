@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -18,8 +17,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/base/child_process.h"
 #include "src/base/descriptor.h"
+#include "src/base/environment_error.h"
 #include "src/base/error.h"
+#include "src/base/pipe.h"
 #include "src/base/unfinished.h"
 
 extern char** environ;
@@ -32,26 +34,11 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kErrorTail = 4096;
 constexpr int kPollMs = 20;  // how soon an end is noticed that closes no pipe
 
-Error environment_error(const char* what, int code) {
-  return Error(ErrorCode::kEnvironment, std::string(what) + ": " + std::strerror(code));
-}
-
-struct Pipe {
-  Descriptor read, write;
-};
-
-Pipe make_pipe() {
-  std::array<int, 2> fds;
-  if (::pipe2(fds.data(), O_CLOEXEC) != 0) throw environment_error("cannot make a pipe", errno);
-  return {Descriptor(fds[0]), Descriptor(fds[1])};
-}
-
 /// A log's writing end: what is written to two of them stays in the order of the writes.
 Pipe open_log(const std::string& path) {
   Descriptor log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!log) {
-    throw Error(ErrorCode::kEnvironment,
-                std::string("cannot write a command's log: ") + std::strerror(errno), path);
+    throw environment_error("cannot write a command's log", path);
   }
   return {Descriptor(), std::move(log)};
 }
@@ -93,54 +80,47 @@ class PipeSignalGuard {
   bool was_pending_ = false;
 };
 
-/// A program that leads a process group of its own; killed and reaped at the end.
+/// A program that leads a process group of its own, asked to end before it is killed and reaped.
 class Child {
  public:
   Child(const Command& command, const Descriptor& in, const Descriptor& out, const Descriptor& err,
         std::chrono::milliseconds grace)
       : grace_(grace) {
     const int signal = grace.count() > 0 ? SIGTERM : SIGKILL;
-    unfinished_.emplace([this, signal] { ::kill(-id_, signal); },
-                        [&] {
-                          id_ = spawn(command, {{in.get(), out.get(), err.get()}, true, signal});
-                        });
+    unfinished_.emplace(
+        [this, signal] { process_->send(signal); },
+        [&] {
+          process_.emplace(command, SpawnOptions{{in.get(), out.get(), err.get()}, true, signal});
+        });
   }
   ~Child() { end(); }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  bool has_ended() const {
-    siginfo_t info{};
-    return ::waitid(P_PID, static_cast<id_t>(id_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-           info.si_pid == id_;
-  }
+  bool has_ended() const { return process_->has_ended(); }
 
-  void kill_group() const { ::kill(-id_, SIGKILL); }
+  void kill_group() const { process_->send(SIGKILL); }
 
   /// Kills what is left of the group and returns the wait status. The child is reaped last, so that
   /// its id cannot belong to somebody else when the group is killed.
   int end() {
-    if (id_ > 0) {
+    if (unfinished_) {
       if (grace_.count() > 0) ask_to_end();
       kill_group();
       unfinished_.reset();
-      while (::waitpid(id_, &status_, 0) < 0 && errno == EINTR) {
-      }
-      id_ = -1;
     }
-    return status_;
+    return process_->wait();
   }
 
  private:
   void ask_to_end() const {
     const auto deadline = Clock::now() + grace_;
-    ::kill(id_, SIGTERM);
+    ::kill(process_->id(), SIGTERM);
     while (!has_ended() && Clock::now() < deadline) ::poll(nullptr, 0, kPollMs);
   }
 
   std::chrono::milliseconds grace_;
-  pid_t id_ = -1;
-  int status_ = 0;
+  std::optional<ChildProcess> process_;
   std::optional<Unfinished> unfinished_;
 };
 
@@ -326,6 +306,22 @@ bool set_stream(int from, int as) {
   ::_exit(127);
 }
 
+/// Keeps all signals from this thread.
+class AllSignalsBlocked {
+ public:
+  AllSignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old_);
+  }
+  ~AllSignalsBlocked() { pthread_sigmask(SIG_SETMASK, &old_, nullptr); }
+  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
+  AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
+
+ private:
+  sigset_t old_;
+};
+
 /// No page is copied: a process that fills its machine can still start a program.
 [[gnu::noinline]] pid_t start(Plan& plan) {
   const pid_t id = ::vfork();
@@ -346,17 +342,14 @@ pid_t spawn(const Command& command, const SpawnOptions& options) {
             {},
             0};
   sigemptyset(&plan.no_signals);
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  const pid_t id = start(plan);
-  const int reason = id < 0 ? errno : plan.error;
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  const auto [id, reason] = [&] {
+    const AllSignalsBlocked guard;  // the child has this process's memory, and must answer none
+    const pid_t started = start(plan);
+    return std::pair(started, started < 0 ? errno : plan.error);
+  }();
   if (reason == 0) return id;
   if (id > 0) ::waitpid(id, nullptr, 0);
-  throw Error(ErrorCode::kEnvironment,
-              "cannot start " + command.arguments[0] + ": " + std::strerror(reason),
-              command.folder);
+  throw environment_error("cannot start " + command.arguments[0], command.folder, reason);
 }
 
 }  // namespace rlreplay

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/base/child_process.h"
 #include "src/base/descendants.h"
 #include "src/base/own_program.h"
 
@@ -20,17 +21,19 @@ constexpr std::chrono::seconds kKillTime{5};  // what does not end by then hangs
 constexpr timespec kTick{0, 20'000'000}, kKillTick{0, 1'000'000};
 
 /// Reaps what has ended; false where there is no child any more. The status of `main` is kept.
-bool reap(pid_t main, std::optional<int>& status) {
+bool reap(ChildProcess& main, std::optional<int>& status) {
   int ended = 0;
   pid_t id = 0;
   while ((id = ::waitpid(-1, &ended, WNOHANG)) > 0) {
-    if (id == main) status = ended;
+    if (id != main.id()) continue;
+    status = ended;
+    main.release();
   }
   return id == 0;
 }
 
 /// Sends a signal to all descendants that are there now; whether there is one to which none was
-/// sent before. Where memory is short the next call sees to the rest.
+/// sent before. The next call sees to whom this one could not list.
 bool signal_all(int signal, std::set<pid_t>& sent) noexcept {
   bool found = false;
   try {
@@ -39,14 +42,15 @@ bool signal_all(int signal, std::set<pid_t>& sent) noexcept {
       if (is_new || signal == SIGKILL) ::kill(id, signal);
       found = found || is_new;
     }
-  } catch (...) {
+  } catch (...) {  // no memory for the list: the next call makes it again
   }
   return found;
 }
 
 /// Sends a signal to all that is left, until nothing is or the time is over. Of SIGKILL the time
 /// begins again with each process that has begun meanwhile: only what does not end of it may stay.
-bool end_all(int signal, std::chrono::seconds time, pid_t main, std::optional<int>& status) {
+bool end_all(int signal, std::chrono::seconds time, ChildProcess& main,
+             std::optional<int>& status) {
   auto deadline = Clock::now() + time;
   std::set<pid_t> sent;
   while (reap(main, status)) {
@@ -84,7 +88,7 @@ int guard(int argc, char** argv) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) sigaddset(&signals, signal);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   if (!adopt_orphans() || argc == 0) return 127;
-  const pid_t main = spawn(command, {.own_group = true, .death_signal = SIGKILL});
+  ChildProcess main(command, {.own_group = true, .death_signal = SIGKILL});
   std::optional<int> status;
   bool told = false;
   while (!told && reap(main, status) && !status) {
@@ -92,6 +96,7 @@ int guard(int argc, char** argv) {
     told = signal > 0 && signal != SIGCHLD;
   }
   if (!end_all(SIGTERM, kGuardGrace, main, status)) end_all(SIGKILL, kKillTime, main, status);
+  main.release();  // what is left then hangs in the kernel: nobody waits for it
   return status ? end_like(*status) : 128 + SIGKILL;
 }
 

@@ -3,11 +3,13 @@
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstdlib>
+#include <utility>
 
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/base/child_process.h"
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
 
@@ -130,6 +132,33 @@ TEST_CASE("a program is stopped, with all it has started, when it is told to") {
   CHECK(interrupt.signal() == SIGTERM);
   CHECK(run_shell("sleep 1000", "", limits).end == End::kStopped);  // it stays told
   CHECK(run_shell("true", "").end == End::kExit);  // what is still to be done can be done
+}
+
+TEST_CASE("a process ends with its owner, with the group that it leads") {
+  for (const bool leads : {false, true}) {
+    CAPTURE(leads);
+    pid_t id = -1;
+    try {
+      ChildProcess first({{"sleep", "1000"}}, {.own_group = leads});
+      const ChildProcess child(std::move(first));
+      id = child.id();
+      CHECK(!child.has_ended());
+      throw Error(ErrorCode::kEnvironment, "no memory");
+    } catch (const Error&) {  // what is looked at is what it leaves
+    }
+    CHECK(::kill(leads ? -id : id, 0) != 0);
+    CHECK(no_child_is_left());
+  }
+}
+
+TEST_CASE("a process is reaped once") {
+  ChildProcess child({{"sh", "-c", "exit 7"}}, {});
+  const int status = child.wait();
+  CHECK(WEXITSTATUS(status) == 7);
+  CHECK(child.take_status() == status);
+  CHECK(child.wait() == status);
+  CHECK(child.has_ended());
+  CHECK(no_child_is_left());
 }
 
 TEST_CASE("an interrupt of the past is not one of the future") {

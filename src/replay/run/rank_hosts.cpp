@@ -11,14 +11,14 @@
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/base/child_process.h"
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
 #include "src/base/number_text.h"
+#include "src/base/pipe.h"
 #include "src/base/process.h"
 #include "src/base/terminal.h"
 #include "src/base/thread_pool.h"
@@ -79,47 +79,38 @@ std::string how_ended(int status) {
   return "with exit code " + std::to_string(WEXITSTATUS(status));
 }
 
+Command command_of(const LaunchedRank& rank) {
+  return {.arguments = {"/proc/self/exe", "rank"}, .environment = variables_of(rank)};
+}
+
 /// A rank that is a child of this process; ended and reaped with the object.
 class RankProcess {
  public:
-  RankProcess(const LaunchedRank& rank, const std::string& name) {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) throw Error(ErrorCode::kEnvironment, "no pipe for a rank");
-    Descriptor read(ends[0]), write(ends[1]);
-    Command command;
-    command.arguments = {"/proc/self/exe", "rank"};
-    command.environment = variables_of(rank);
-    id_ = spawn(command, {{-1, write.get(), write.get()}, false, SIGKILL});
-    output_.emplace(name, std::move(read));
+  RankProcess(const LaunchedRank& rank, const std::string& name)
+      : RankProcess(rank, name, make_pipe()) {}
+  /// Gives it a moment to end by itself. It is killed before the thread that reads what it says is
+  /// waited for.
+  ~RankProcess() {
+    const auto until = std::chrono::steady_clock::now() + kFarewell;
+    while (!ended() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(2ms);
+    process_.send(SIGKILL);
   }
-  ~RankProcess() { end(); }
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;
 
   /// How it ended, if it has.
   std::optional<std::string> ended() {
-    if (!status_) {
-      int status = 0;
-      if (::waitpid(id_, &status, WNOHANG) == id_) status_ = status;
-    }
-    return status_ ? std::optional(how_ended(*status_)) : std::nullopt;
+    const auto status = process_.take_status();
+    return status ? std::optional(how_ended(*status)) : std::nullopt;
   }
 
  private:
-  void end() {
-    const auto until = std::chrono::steady_clock::now() + kFarewell;
-    while (!ended() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(2ms);
-    if (status_) return;
-    ::kill(id_, SIGKILL);
-    int status = 0;
-    while (::waitpid(id_, &status, 0) < 0 && errno == EINTR) {
-    }
-    status_ = status;
-  }
+  RankProcess(const LaunchedRank& rank, const std::string& name, Pipe said)
+      : process_(command_of(rank), {{-1, said.write.get(), said.write.get()}, false, SIGKILL}),
+        output_(name, std::move(said.read)) {}
 
-  pid_t id_ = -1;
-  std::optional<int> status_;
-  std::optional<PrefixedOutput> output_;
+  ChildProcess process_;
+  PrefixedOutput output_;
 };
 
 /// All ranks of a layout but this process, and the way to them.
