@@ -14,16 +14,19 @@ namespace rlreplay::format {
 size_t frame_bound(size_t bytes) { return ZSTD_compressBound(bytes); }
 
 struct ChunkEncoder::State {
-  ZSTD_CCtx* context = ZSTD_createCCtx();
-  ~State() { ZSTD_freeCCtx(context); }
+  struct Deleter {
+    void operator()(ZSTD_CCtx* p) const { ZSTD_freeCCtx(p); }
+  };
+  std::unique_ptr<ZSTD_CCtx, Deleter> context{ZSTD_createCCtx()};
 };
 
 ChunkEncoder::ChunkEncoder(int level) : state_(std::make_unique<State>()) {
   if (state_->context == nullptr) throw std::bad_alloc();
   const bool set =
-      !ZSTD_isError(ZSTD_CCtx_setParameter(state_->context, ZSTD_c_compressionLevel, level)) &&
-      !ZSTD_isError(ZSTD_CCtx_setParameter(state_->context, ZSTD_c_checksumFlag, 1)) &&
-      !ZSTD_isError(ZSTD_CCtx_setParameter(state_->context, ZSTD_c_contentSizeFlag, 1));
+      !ZSTD_isError(
+          ZSTD_CCtx_setParameter(state_->context.get(), ZSTD_c_compressionLevel, level)) &&
+      !ZSTD_isError(ZSTD_CCtx_setParameter(state_->context.get(), ZSTD_c_checksumFlag, 1)) &&
+      !ZSTD_isError(ZSTD_CCtx_setParameter(state_->context.get(), ZSTD_c_contentSizeFlag, 1));
   check(set, "zstd refused the parameters of a chunk");
 }
 ChunkEncoder::~ChunkEncoder() = default;
@@ -31,7 +34,7 @@ ChunkEncoder::ChunkEncoder(ChunkEncoder&&) noexcept = default;
 
 size_t ChunkEncoder::encode(std::span<const std::byte> chunk, std::span<std::byte> frame) {
   const size_t size =
-      ZSTD_compress2(state_->context, frame.data(), frame.size(), chunk.data(), chunk.size());
+      ZSTD_compress2(state_->context.get(), frame.data(), frame.size(), chunk.data(), chunk.size());
   if (ZSTD_isError(size)) {
     throw Error(ErrorCode::kInternal,
                 std::string("zstd could not compress a chunk: ") + ZSTD_getErrorName(size));
@@ -63,15 +66,18 @@ const char* to_string(FrameFault fault) {
 }
 
 struct ChunkDecoder::State {
-  ZSTD_DCtx* context = ZSTD_createDCtx();
-  ~State() { ZSTD_freeDCtx(context); }
+  struct Deleter {
+    void operator()(ZSTD_DCtx* p) const { ZSTD_freeDCtx(p); }
+  };
+  std::unique_ptr<ZSTD_DCtx, Deleter> context{ZSTD_createDCtx()};
 };
 
 ChunkDecoder::ChunkDecoder(bool checksums) : state_(std::make_unique<State>()) {
   if (state_->context == nullptr) throw std::bad_alloc();
   // A library that does not know the parameter goes on comparing.
   if (!checksums) {
-    ZSTD_DCtx_setParameter(state_->context, ZSTD_d_forceIgnoreChecksum, ZSTD_d_ignoreChecksum);
+    ZSTD_DCtx_setParameter(state_->context.get(), ZSTD_d_forceIgnoreChecksum,
+                           ZSTD_d_ignoreChecksum);
   }
 }
 ChunkDecoder::~ChunkDecoder() = default;
@@ -91,8 +97,8 @@ FrameFault ChunkDecoder::decode(std::span<const std::byte> frame, std::span<std:
   if ((std::to_integer<unsigned>(frame[kDescriptor]) & kChecksum) == 0) {
     return FrameFault::kNoChecksum;
   }
-  const size_t size =
-      ZSTD_decompressDCtx(state_->context, chunk.data(), chunk.size(), frame.data(), frame.size());
+  const size_t size = ZSTD_decompressDCtx(state_->context.get(), chunk.data(), chunk.size(),
+                                          frame.data(), frame.size());
   return size == chunk.size() ? FrameFault::kNone : FrameFault::kDamaged;
 }
 
