@@ -182,10 +182,10 @@ class Signals(Program):
         pid = self.here / "pid"
         command = f"setsid sleep 600 & echo $! > '{pid}'; while read line; do echo 1; done"
         result = self.run_program(*self.judged(command))
-        self.assertEqual(result.returncode, 0, result.stderr)
         daemon = int(pid.read_text())
-        self.assertTrue(is_alive(daemon))
+        was_alive = is_alive(daemon)
         os.kill(daemon, signal.SIGKILL)
+        self.assertEqual((result.returncode, was_alive), (0, True), result.stderr)
 
     def test_a_wrapped_launch(self):
         """Who gets SIGTERM alone hands it on to all that the script has started."""
