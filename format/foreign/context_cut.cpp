@@ -215,9 +215,10 @@ void find_cut(ShardGroup& group) {
         const bool other = shard->cp_size() != first.cp_size();
         throw Error(
             ErrorCode::kCorrupt,
-            other ? found_text("cp_size is not that of rank " + std::to_string(first.rank()) +
-                                   ", of the same samples: one of the two files is wrong",
-                               text_of(shard->cp_size()), text_of(first.cp_size()))
+            other ? "cp_size is not that of rank " + std::to_string(first.rank()) +
+                        ", of the same samples: one of the two files is wrong: found " +
+                        text_of(shard->cp_size()) + ", rank " + std::to_string(first.rank()) +
+                        " says " + text_of(first.cp_size())
                   : found_text("cp_rank and cp_size make no sense together",
                                text_of(shard->cp_rank()) + " of " + text_of(shard->cp_size()),
                                "a rank below cp_size, of at most " + std::to_string(kMaxRanks)),

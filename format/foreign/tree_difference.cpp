@@ -221,10 +221,26 @@ std::string in_words(const Tree& tree, Value value) {
   return "something else";
 }
 
+namespace {
+
+/// A value with its kind where its number alone does not say it.
+std::string with_kind(const Tree& tree, Value value) {
+  const std::string text = in_words(tree, value);
+  if (value.kind == Kind::kFloat) return "the float " + text;
+  const bool is_one = value.kind == Kind::kInt || value.kind == Kind::kBool ||
+                      value.kind == Kind::kText || value.kind == Kind::kNone;
+  const auto numbers = is_one ? std::nullopt : Numbers::of(tree, value);
+  return numbers && numbers->size() == 1
+             ? "one number in a list or tensor, " + number_text(*numbers, 0)
+             : text;
+}
+
+}  // namespace
+
 std::string unlike_text(const Tree& tree, std::string_view key, const Value* value,
                         std::string_view what) {
   if (value == nullptr) return std::string(key) + " is missing";
-  return std::string(key).append(" is ").append(what) + ": found " + in_words(tree, *value);
+  return std::string(key).append(" is ").append(what) + ": found " + with_kind(tree, *value);
 }
 
 std::optional<TreeDifference> tree_difference(const Tree& a, Value x, const Tree& b, Value y) {

@@ -26,7 +26,8 @@ struct TreeDifference {
 /// A value in a few words: "0.5", "'thd'", "a list of 3".
 [[nodiscard]] std::string in_words(const Tree& tree, Value value);
 
-/// "KEY is missing", or "KEY is not WHAT: found VALUE".
+/// "KEY is missing", or "KEY is WHAT: found VALUE", as in "step is not an integer: found the float
+/// 3".
 [[nodiscard]] std::string unlike_text(const Tree& tree, std::string_view key, const Value* value,
                                       std::string_view what);
 

@@ -5,7 +5,14 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "src/base/error.h"
+
 namespace rlreplay {
+namespace {
+
+constexpr int kUnknownStatus = 127 << 8;  // exit code 127
+
+}  // namespace
 
 bool ChildProcess::has_ended() const {
   siginfo_t info{};
@@ -19,16 +26,21 @@ void ChildProcess::send(int signal) const {
 }
 
 std::optional<int> ChildProcess::take_status() {
+  check(id_ > 0, "a process that was given up is asked for its end");
   int status = 0;
   if (!status_ && ::waitpid(id_, &status, WNOHANG) == id_) status_ = status;
   return status_;
 }
 
 int ChildProcess::wait() {
+  check(id_ > 0, "a process that was given up is waited for");
   int status = 0;
   while (!status_) {
-    const pid_t got = ::waitpid(id_, &status, 0);
-    if (got == id_ || errno != EINTR) status_ = status;
+    if (::waitpid(id_, &status, 0) == id_) {
+      status_ = status;
+    } else if (errno != EINTR) {
+      status_ = kUnknownStatus;
+    }
   }
   return *status_;
 }

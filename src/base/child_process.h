@@ -27,9 +27,10 @@ class ChildProcess {
   [[nodiscard]] bool has_ended() const;
   /// To it, or to all of the group that it leads.
   void send(int signal) const;
-  /// Its wait status if it has ended; reaps it then.
+  /// Its wait status if it has ended; reaps it then. Not for one that was given up, nor `wait`.
   [[nodiscard]] std::optional<int> take_status();
-  /// Waits until it has ended, and reaps it; its wait status.
+  /// Waits until it has ended, and reaps it; its wait status. Of one that somebody else has reaped
+  /// that of a command that could not be run: how it ended nobody knows.
   [[nodiscard]] int wait();
   /// Gives it up: it was reaped elsewhere, or nobody will wait for it.
   void release() { id_ = -1; }

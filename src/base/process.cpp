@@ -298,12 +298,19 @@ bool set_stream(int from, int as) {
   for (int i = 0; i < 3; ++i)
     ready = ready && set_stream(options.streams[static_cast<size_t>(i)], i);
   if (*plan.folder != '\0') ready = ready && ::chdir(plan.folder) == 0;
-  ::signal(SIGPIPE, SIG_DFL);
-  ::signal(SIGXFSZ, SIG_DFL);
+  for (const int signal : {SIGPIPE, SIGXFSZ, SIGCHLD}) ::signal(signal, SIG_DFL);
   ::sigprocmask(SIG_SETMASK, &plan.no_signals, nullptr);
   if (ready) ::execvpe(plan.arguments[0], plan.arguments, plan.variables);
   plan.error = errno;
   ::_exit(127);
+}
+
+/// Whoever started this program may have SIGCHLD ignored: the kernel would drop how children end.
+void keep_ends() {
+  struct sigaction now {};
+  if (::sigaction(SIGCHLD, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) {
+    ::signal(SIGCHLD, SIG_DFL);
+  }
 }
 
 /// Keeps all signals from this thread.
@@ -332,6 +339,7 @@ class AllSignalsBlocked {
 }  // namespace
 
 pid_t spawn(const Command& command, const SpawnOptions& options) {
+  keep_ends();
   std::vector<std::string> arguments = command.arguments, variables = environment_of(command);
   const std::vector<char*> argument_list = pointers(arguments), variable_list = pointers(variables);
   Plan plan{argument_list.data(),

@@ -71,8 +71,8 @@ struct SpawnOptions {
   int death_signal = 0;
 };
 
-/// Starts a program, which begins with no signal blocked, and with the usual answers to SIGPIPE and
-/// SIGXFSZ. Returns its process id. Errors: kEnvironment when it cannot be started.
+/// Starts a program, which begins with no signal blocked, and with the usual answers to SIGPIPE,
+/// SIGXFSZ and SIGCHLD. Returns its process id. Errors: kEnvironment when it cannot be started.
 [[nodiscard]] pid_t spawn(const Command& command, const SpawnOptions& options);
 
 }  // namespace rlreplay

@@ -34,10 +34,12 @@ ProcessResult ask_git(const std::string& folder, const std::vector<std::string>&
 
 /// Whether there is a git where programs are looked for.
 bool has_git() {
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path != nullptr ? path : "/bin:/usr/bin");
+  const char* variable = std::getenv("PATH");
+  std::istringstream folders(variable != nullptr ? variable : "/bin:/usr/bin");
   for (std::string folder; std::getline(folders, folder, ':');) {
-    if (::access((fs::path(folder) / "git").c_str(), X_OK) == 0) return true;
+    const fs::path path = fs::path(folder) / "git";
+    std::error_code none;
+    if (fs::is_regular_file(path, none) && ::access(path.c_str(), X_OK) == 0) return true;
   }
   return false;
 }
@@ -85,10 +87,14 @@ Repository Repository::open(const std::string& folder, int stop_fd) {
                 folder);
   }
   const ProcessResult result = ask_git(folder, {"rev-parse", "--git-common-dir"}, stop_fd);
-  if (!result.succeeded() || result.output.empty()) {
+  const bool is_none = result.error_tail.find("not a git repository") != std::string::npos;
+  if (result.end == ProcessResult::End::kExit && is_none) {
     throw Error(ErrorCode::kUsage,
                 "this is no git repository: name one by --repo (git " + result.describe() + ")",
                 folder);
+  }
+  if (!result.succeeded() || result.output.empty()) {
+    throw Error(ErrorCode::kEnvironment, "git rev-parse " + result.describe(), folder);
   }
   const fs::path common = result.output.substr(0, result.output.size() - 1);
   return {fs::absolute(folder), fs::weakly_canonical(folder / common), stop_fd};
@@ -120,6 +126,9 @@ std::vector<Revision> Repository::log(std::vector<std::string> arguments) const 
 Revision Repository::resolve(const std::string& name) const {
   const ProcessResult result =
       run({"rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}"});
+  if (result.end != ProcessResult::End::kExit) {
+    throw Error(ErrorCode::kEnvironment, "git rev-parse " + result.describe(), folder_);
+  }
   // `^name` is a set of commits, which rev-parse gives back with its sign.
   if (!result.succeeded() || result.output.empty() || result.output[0] == '^') {
     throw Error(ErrorCode::kUsage, "`" + name + "` names no commit of this repository", folder_);

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "src/base/environment_error.h"
 #include "src/base/thread_pool.h"
 #include "src/engine/packed.h"
 
@@ -36,7 +37,7 @@ RankMesh::RankMesh(int rank, std::vector<Descriptor> sockets, std::chrono::milli
       silence_(silence),
       watch_(size_, rank),
       wake_io_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  check(static_cast<bool>(wake_io_), "no event file could be opened");
+  if (!wake_io_) throw environment_error("cannot open an event file");
   for (Descriptor& socket : sockets) peers_.emplace_back(FrameSocket(std::move(socket)));
   gone_since_.resize(peers_.size());
   on_its_way_.resize(peers_.size());

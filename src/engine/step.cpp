@@ -127,12 +127,11 @@ std::string name_of(const Parameter& p, int64_t element) {
               found ? "sample " + std::to_string(found->sample) : p.name);
 }
 
-/// Refuses a step of several ranks, which names no element.
+/// Refuses a step of several ranks without naming an element: who runs the ranks takes the same
+/// step in one, which does.
 [[noreturn]] void refuse_in_ranks() {
-  throw Error(
-      ErrorCode::kCorrupt,
-      "a contribution to a gradient is no finite number, or does not fit its exact sum: the "
-      "same step in one rank names it");
+  throw Error(ErrorCode::kCorrupt,
+              "a contribution to a gradient is no finite number, or does not fit its exact sum");
 }
 
 /// Refuses a step whose contributions no further scale can take.

@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstdlib>
+#include <fstream>
+#include <string>
 #include <utility>
 
 #include <signal.h>
@@ -12,6 +14,7 @@
 #include "src/base/child_process.h"
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
+#include "tests/temporary_folder.h"
 
 using namespace rlreplay;
 using End = ProcessResult::End;
@@ -22,6 +25,22 @@ namespace {
 ProcessResult run_shell(const std::string& text, std::string_view input,
                         const ProcessLimits& limits = {}) {
   return run_process(shell_command(text), input, limits);
+}
+
+/// 0 until a shell has written it, with its newline.
+pid_t pid_in(const std::string& path) {
+  std::ifstream file(path);
+  pid_t id = 0;
+  return file >> id && file.get() == '\n' ? id : 0;
+}
+
+/// Whether a process runs: one that has ended and that nobody has reaped yet does not.
+bool is_alive(pid_t id) {
+  std::ifstream file("/proc/" + std::to_string(id) + "/stat");
+  std::string word;
+  while (file >> word && word.back() != ')') {
+  }
+  return file >> word && word != "Z";
 }
 
 bool no_child_is_left() { return ::waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD; }
@@ -135,18 +154,24 @@ TEST_CASE("a program is stopped, with all it has started, when it is told to") {
 }
 
 TEST_CASE("a process ends with its owner, with the group that it leads") {
+  const test::TemporaryFolder folder;
+  const std::string started = folder / "started";
   for (const bool leads : {false, true}) {
     CAPTURE(leads);
     pid_t id = -1;
     try {
-      ChildProcess first({{"sleep", "1000"}}, {.own_group = leads});
+      const std::string also =
+          leads ? "sleep 1000 & echo $! > " + started + "; wait" : "exec sleep 1000";
+      ChildProcess first(shell_command(also), {.own_group = leads});
       const ChildProcess child(std::move(first));
       id = child.id();
       CHECK(!child.has_ended());
+      while (leads && pid_in(started) == 0) ::usleep(1000);
       throw Error(ErrorCode::kEnvironment, "no memory");
     } catch (const Error&) {  // what is looked at is what it leaves
     }
-    CHECK(::kill(leads ? -id : id, 0) != 0);
+    CHECK(::kill(id, 0) != 0);
+    while (leads && is_alive(pid_in(started))) ::usleep(1000);  // or for ever
     CHECK(no_child_is_left());
   }
 }

@@ -128,15 +128,21 @@ class Verdicts(Case):
         path = self.environment.get("PATH", os.environ["PATH"])
         (self.folder / "bin").mkdir()
         git = self.folder / "bin/git"
-        git.write_text(f'#!/bin/sh\nfor word; do [ "$word" = log ] && exit 9; done\nPATH="{path}" exec git "$@"\n')
-        git.chmod(0o755)
+        fails = f"{git.parent}:{path}"
         repository = self.folder / "repository"
         repository.mkdir()
         for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "one"]):
             subprocess.run(["git", *words], cwd=repository, check=True, env=self.environment)
-        for folders, code, said in ((path, 0, "good"), (f"{git.parent}:{path}", 128, "git log exited with code 9"),
-                                    ("/nowhere", 0, "good")):
-            with self.subTest(folders=folders):
+        for folders, failing, code, said in ((path, "", 0, "good"),
+                                             (fails, "log", 128, "git log exited with code 9"),
+                                             (fails, "rev-parse", 128, "git rev-parse exited with code 9"),
+                                             (fails, "--verify", 128, "git rev-parse was ended by signal 9"),
+                                             ("/nowhere", "", 0, "good")):
+            with self.subTest(folders=folders, failing=failing):
+                end = "kill -9 $$" if failing == "--verify" else "exit 9"
+                git.write_text(f'#!/bin/sh\nfor word; do [ "$word" = "{failing}" ] && {end}; done\n'
+                               f'PATH="{path}" exec git "$@"\n')
+                git.chmod(0o755)
                 self.environment["PATH"] = folders
                 result = self.bisect("verdict", "--run", "exit 0", folder=repository)
                 self.assertEqual(result.returncode, code, result.stdout + result.stderr)

@@ -106,7 +106,7 @@ CAUSES = (
           ("response_length", 2, "old_log_probs has 3 entries, response_length is 2"),
           ("total_length", 2, "response_length is 3, total_length is 2"),
           ("total_length", -1, "total_length is no length: found -1"),
-          ("response_length", 3.5, "response_length is no length: found 3.5"))),
+          ("response_length", 3.5, "response_length is no length: found the float 3.5"))),
     *((f"{key} of rank {rank} is {how}", MILES, edit(f"train_data/0_{rank}.pt", key), 1,
        [("schedule-mismatch", f"train_data/0_{rank}.pt",
          f"{key} is missing in 0_{rank}.pt, and 0_{1 - rank}.pt has it, of the same rollout")])
@@ -118,7 +118,7 @@ CAUSES = (
     ("a context rank lacks the size of its context", CONTEXT,
      lacks("train_data/0_1.pt", "cp_size"), 3,
      [("corrupt", "train_data/0_1.pt",
-       "cp_size is not that of rank 0, of the same samples: one of the two files is wrong: found none, expected 2")]),
+       "cp_size is not that of rank 0, of the same samples: one of the two files is wrong: found none, rank 0 says 2")]),
     *((f"{column} of one sample is None", LATEST, none_of(column), code,
        [("length-mismatch", f"{TRAINED}: row 6", f"{column} {LACKS}")])
       for column, code in (("loss_masks", 1), ("advantages", 1), ("log_probs", 1),

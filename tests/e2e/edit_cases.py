@@ -316,7 +316,7 @@ EDITS = (
      lacks("rollout_data/0.pt", "samples", 1, "tokens"),
      every(("tokens are missing or no integers", "rollout_data/0.pt", "row 1"), *REFUSING)),
     ("a rollout's number is no integer", DATA, put("rollout_data/0.pt", "rollout_id", to=0.0),
-     every(("rollout_id is", "not an integer", "rollout_data/0.pt"), *REFUSING)),
+     every(("rollout_id is not an integer: found the float 0", "rollout_data/0.pt"), *REFUSING)),
     ("two samples have one index", DATA, put("rollout_data/0.pt", "samples", 1, "index", to=0),
      every(("duplicate-index", "two samples have the index 0", "rollout_data/0.pt"), *KEEPING)),
     ("a status that is unknown", DATA,

@@ -32,13 +32,13 @@
 namespace rlreplay::bisect {
 namespace {
 
-/// A file for a report that cannot be written is found before anything runs. Errors: kIncomplete,
-/// kEnvironment.
+/// A file for a report that cannot be written is found before anything runs.
+/// Errors: as of output_file; kIncomplete, kEnvironment.
 void check_files(const SearchOptions& options) {
   for (const std::string& path : {options.markdown, options.junit, options.html}) {
     if (path.empty()) continue;
     std::error_code absent;
-    const auto folder = std::filesystem::absolute(path).parent_path();
+    const auto folder = std::filesystem::absolute(output_file(path)).parent_path();
     if (!std::filesystem::is_directory(folder, absent)) {
       throw Error(ErrorCode::kIncomplete, "there is no folder for this report", path);
     }

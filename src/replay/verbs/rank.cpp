@@ -12,6 +12,7 @@
 
 #include "kernels/probe.h"
 #include "src/base/descriptor.h"
+#include "src/base/environment_error.h"
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
 #include "src/base/thread_pool.h"
@@ -39,7 +40,7 @@ class EndAfterReason {
  public:
   EndAfterReason(const Interrupt& interrupt, const engine::RankMesh& mesh)
       : interrupt_(interrupt), mesh_(mesh), done_(::eventfd(0, EFD_CLOEXEC)) {
-    check(static_cast<bool>(done_), "no event file could be opened");
+    if (!done_) throw environment_error("cannot open an event file");
     thread_ = start_thread([this] { wait(); });
   }
   ~EndAfterReason() {
