@@ -199,24 +199,52 @@ class ChangesSearch {
   Judgement judge(size_t place, size_t n) {
     const Measurement& m = run(place, n, Purpose::kSearch);
     telling_[place] = n;
+    return judge_by_good_end(m);
+  }
+
+  Judgement judge_by_good_end(const Measurement& m) {
     const Measurement& good = sampler_.of(candidate_of_(history_[0]))[0].measurement;
     return measure::judge(plan_.criterion, &good, m);
   }
 
-  /// Whether a place's own run is what that of its stand-in was; says why not.
+  /// Whether a place's own run says what that of its stand-in did; says why not.
   bool is_itself(size_t place) {
     const Revision stand_in = stand_ins_.of(history_[place]);
     if (stand_in.id == history_[place].id) return true;
     const Measurement before = telling_run(place);
+    const Judgement lent = judge_by_good_end(before);
     stand_ins_.dismiss(history_[place]);
+    lent_.emplace(place, stand_in);
     telling_.erase(place);
     run(place, 0, Purpose::kConfirmation);
     const bool judged = can_be_judged(place);
-    const Judgement same = measure::judge_repetition(plan_.criterion, before, telling_run(place));
-    if (same.verdict == Verdict::kGood || (same.grey && judged)) return true;
+    const Measurement itself = telling_run(place);
+    const Judgement own = judge_by_good_end(itself);
+    if (!judged || own.verdict != lent.verdict) {
+      const std::string found = std::string(to_string(own.verdict)) + " (" + own.reason + ")";
+      out_.refused =
+          too_few_paths(history_[place], stand_in, std::string(to_string(lent.verdict)), found);
+      return false;
+    }
+    const Judgement same = measure::judge_repetition(plan_.criterion, before, itself);
+    if (same.verdict == Verdict::kGood || same.grey) return true;
     out_.refused =
         too_few_paths(history_[place], stand_in, "judged", "another (" + same.reason + ")");
     return false;
+  }
+
+  /// How two places differ by their own runs; nothing, with the reason, where those of stand-ins
+  /// alone did.
+  std::optional<Judgement> own_difference(size_t a, size_t b) {
+    if (!is_itself(a) || !is_itself(b)) return std::nullopt;
+    const auto moved = difference(a, b);
+    if (moved) return moved;
+    const auto at = lent_.contains(b) ? lent_.find(b) : lent_.find(a);
+    if (at == lent_.end()) return std::nullopt;
+    const std::string other = history_[at->first == a ? b : a].short_id();
+    out_.refused = too_few_paths(history_[at->first], at->second, "told apart from " + other,
+                                 "not (" + compare(a, b).reason + ")");
+    return std::nullopt;
   }
 
   /// Two places that can be judged and differ, and what is known of those between them.
@@ -273,11 +301,12 @@ class ChangesSearch {
   /// Parts a row at its places that can be judged; a row without places is a change that was found.
   void part(Row row, const std::vector<size_t>& places, std::vector<Row>& rows) {
     if (places.empty()) {
-      if (!is_itself(row.a) || !is_itself(row.b)) return;
+      const auto moved = own_difference(row.a, row.b);
+      if (!moved) return;
       const auto begin = history_.begin();
       out_.found.push_back(
           {{begin + static_cast<ptrdiff_t>(row.a) + 1, begin + static_cast<ptrdiff_t>(row.b) + 1},
-           row.moved});
+           *moved});
       return;
     }
     std::vector<size_t> judged = {row.a};
@@ -333,6 +362,7 @@ class ChangesSearch {
   std::vector<bool> is_run_;
   std::set<std::pair<std::string, size_t>> noted_;  // revisions and number of a measurement
   std::map<size_t, size_t> telling_;                // of places, the number of the run that tells
+  std::map<size_t, Revision> lent_;  // of places that were run themselves, who was run before them
   std::map<std::string, size_t> made_;  // by whose place a candidate was run with others at once
   Changes out_;
 };

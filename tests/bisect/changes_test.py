@@ -38,7 +38,7 @@ class Changes(Case):
                              "run.sh")
         found = json.loads(result.stdout)
         self.assertEqual((result.returncode, found["changes"]), (125, []), result.stdout)
-        self.assertIn(f"{commits[2][:12]} was judged by a run of {commits[0][:12]}", found["reason"])
+        self.assertIn(f"{commits[2][:12]} was good by a run of {commits[0][:12]}", found["reason"])
 
     def test_what_noise_leaves_open_is_run_itself(self):
         kind = "$((30 * $(grep -c 4 n.txt) + 1000 * $(grep -c 5 n.txt) + 30 * (n == 11)))"
@@ -59,12 +59,43 @@ class Changes(Case):
             found = self.changes(path, commits, "--fresh", "-j", jobs)
             self.assertEqual([change["interval"] for change in found], [commits[2:3], commits[4:6]])
 
+    def listed(self, path, commits, *arguments):
+        result = self.bisect("changes", f"{commits[0]}..main", "--repo", path, "--run", "./run.sh", "--json", "--path",
+                             "run.sh", "--fresh", *arguments)
+        return result.returncode, json.loads(result.stdout)
+
+    def exact(self, *levels):
+        return self.repository(*[f"n=$(cat n.txt); level={level}; " + WRITE % "'$level'" for level in levels])
+
+    def test_no_change_is_named_that_the_revision_itself_does_not_show(self):
+        path, commits = self.exact(0, *["$((2 + 2 * (n == 2)))"] * 3, 1000)
+        code, found = self.listed(path, commits, "--metric", "loss", "--tolerance", "3")
+        self.assertEqual((code, found["changes"]), (125, []), found)
+        self.assertIn(f"{commits[1][:12]} was bad by a run of {commits[2][:12]}, which is equal to it in what --path names, "
+                      "and its own run is good (", found["reason"])
+
+    def test_no_change_is_named_that_noise_hides_from_the_revision_itself(self):
+        path, commits = self.drifting(0, *["$((2 + 17 * $(grep -c 2 n.txt)))"] * 3, 100)
+        code, found = self.listed(path, commits)
+        self.assertEqual((code, found["changes"]), (125, []), found)
+        self.assertIn(f"{commits[1][:12]} was bad by a run of {commits[2][:12]}", found["reason"])
+
+    def test_no_change_is_named_between_two_that_agree_when_they_run_themselves(self):
+        path, commits = self.exact(0, *["$((12 - 2 * (n == 4)))"] * 4, *[8] * 2, 1000)
+        code, found = self.listed(path, commits, "--metric", "loss", "--tolerance", "3")
+        self.assertEqual((code, found["changes"]), (125, []), found)
+        self.assertIn(f"{commits[4][:12]} was told apart from {commits[5][:12]} by a run of {commits[3][:12]}, ",
+                      found["reason"])
+        self.assertIn("and its own run is not (1 number agrees)", found["reason"])
+
     def test_a_drift_costs_no_more_runs_than_there_are_revisions(self):
         path, commits = self.repository(*[WRITE % v for v in range(24)])
         result = self.bisect("changes", f"{commits[0]}..main", "--repo", path, "--run", "./run.sh", "--json", "--metric",
                              "loss", "--tolerance", "9")
+        self.assertEqual(result.returncode, 0, result.stderr)
         found = json.loads(result.stdout)
         self.assertLessEqual(found["runs"], 26)
+        self.assertTrue(found["changes"])
         for change in found["changes"]:
             self.assertGreaterEqual(len(change["interval"]), 10)
 
