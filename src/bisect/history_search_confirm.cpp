@@ -24,7 +24,7 @@ bool HistorySearch::confirm() {
 }
 
 /// Runs a side itself as often as is missing; false, with the reason, where it is not always the
-/// same.
+/// same, or noise may be all that its own runs are.
 bool HistorySearch::confirms(const Revision& revision, Verdict expected, size_t& runs,
                              size_t left_after) {
   const Revision stand_in = stand_ins_.of(revision);
@@ -50,14 +50,18 @@ bool HistorySearch::confirms(const Revision& revision, Verdict expected, size_t&
             std::max<size_t>(left, 1) + left_after, Build::kFresh);
   }
   runs = 0;
+  Judgement grey;
   for (size_t i = 0; i < sampler_.of(candidate).size(); ++i) {
     const Judgement again =
         judge(plan_.criterion, reference(), measure(revision, i, Purpose::kConfirmation, 1));
-    if (again.grey) continue;
+    if (again.grey) {
+      grey = again;
+      continue;
+    }
     ++runs;
     if (again.verdict != expected) return blame_noise(revision, stand_in, expected, again);
   }
-  return true;
+  return runs > 0 || blame_noise(revision, stand_in, expected, grey);
 }
 
 bool HistorySearch::blame_noise(const Revision& revision, const Revision& stand_in,

@@ -88,6 +88,13 @@ class Changes(Case):
                       found["reason"])
         self.assertIn("and its own run is not (1 number agrees)", found["reason"])
 
+    def test_no_culprit_is_named_whose_own_runs_may_all_be_noise(self):
+        path, commits = self.drifting(*[0] * 3, *["$((1000 - 970 * $(grep -c 3 n.txt)))"] * 6)
+        result, found = self.search(path, commits[0], "main", "--path", "run.sh", "--fresh")
+        self.assertEqual((result.returncode, found["culprit"], found["confirmed"]), (125, None, False), found)
+        self.assertIn(f"{commits[3][:12]} was bad by a run of {commits[-1][:12]}", found["reason"])
+        self.assertIn("and its own run is skipped (too far off to be good and too near to be bad", found["reason"])
+
     def test_a_drift_costs_no_more_runs_than_there_are_revisions(self):
         path, commits = self.repository(*[WRITE % v for v in range(24)])
         result = self.bisect("changes", f"{commits[0]}..main", "--repo", path, "--run", "./run.sh", "--json", "--metric",
