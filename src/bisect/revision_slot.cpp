@@ -49,8 +49,8 @@ void check_space(const std::string& folder) {
   if (failed || left >= kLeast) return;
   throw Error(
       ErrorCode::kEnvironment,
-      "the disk is full after a run, which therefore says nothing: make room, then rlbisect "
-      "resume goes on",
+      "the disk is full after a run, which therefore says nothing: make room, then give the "
+      "command again, which repeats no run that is stored",
       folder);
 }
 

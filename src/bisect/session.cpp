@@ -219,7 +219,8 @@ std::string DiskStore::path_of(const Candidate& candidate) const {
 
 std::vector<Measurement> DiskStore::load(const Candidate& candidate) {
   std::vector<Measurement> out;
-  each_line(path_of(candidate), "a run that is stored", "rlbisect gc removes all that is stored",
+  each_line(path_of(candidate), "a run that is stored",
+            "remove this file, and the runs that it holds are made again",
             [&](const JsonValue& line) { out.push_back(measurement_of(line)); });
   std::error_code ignored;
   const bool told = key_of(candidate) == key_of(good_) && !out.empty();

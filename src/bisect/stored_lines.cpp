@@ -9,7 +9,7 @@
 namespace rlreplay::bisect {
 namespace {
 
-/// Nothing of a line that a kill has cut.
+/// Nothing of a line that is no JSON: a kill or a full disk has cut it.
 std::optional<JsonDocument> whole(const std::string& line, const std::string& path) {
   try {
     return JsonDocument::parse(line, path);
