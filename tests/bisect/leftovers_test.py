@@ -342,6 +342,7 @@ class Stored(Case):
     def test_a_search_goes_on_between_the_commits_at_which_it_began(self):
         git(self.path, "tag", "start", self.commits[0])
         words = ["start..HEAD", "--repo", self.path, "--run", "./run.sh", "--json"]
+        between = f"\nbetween {self.commits[0][:12]} and {self.commits[38][:12]}\n"
         for verb in ([], ["changes"]):
             git(self.path, "reset", "-q", "--hard", self.commits[38])
             self.bisect(*verb, *words, "--max-runs", "5")
@@ -351,10 +352,23 @@ class Stored(Case):
                 result = self.bisect("resume", "--repo", self.path)
                 found = json.loads(result.stdout)
                 self.assertEqual((found["good"], found["bad"]), (self.commits[0], self.commits[38]), result.stderr)
+                self.assertIn(between, result.stderr)
+            self.assertIn(between, self.bisect("status", "--repo", self.path).stdout)
             self.assertEqual(found["reason"], None)
             git(self.path, "tag", "start", self.commits[0])
             found = json.loads(self.bisect(*verb, *words).stdout)  # the command names them anew
             self.assertEqual(found["bad"], self.commits[39])
+
+    def test_an_end_that_git_has_removed_is_named(self):
+        self.bisect(f"{self.commits[0]}..HEAD", "--repo", self.path, "--run", "./run.sh", "--max-runs", "3")
+        git(self.path, "reset", "-q", "--hard", self.commits[30])
+        (self.path / ".git" / "ORIG_HEAD").unlink(missing_ok=True)
+        git(self.path, "reflog", "expire", "--expire=now", "--all")
+        git(self.path, "gc", "-q", "--prune=now")
+        result = self.bisect("resume", "--repo", self.path)
+        self.assertEqual(result.returncode, 129, result.stderr)
+        self.assertIn(f"the commit that was the bad end of the last search, {self.commits[39]}, is no longer in this "
+                      "repository: name both ends anew, rlbisect GOOD..BAD", result.stderr)
 
     def test_what_git_puts_into_files_is_known(self):
         self.ask()

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iostream>
 #include <string_view>
+#include <utility>
 
 #include "src/base/error.h"
 #include "src/base/shell.h"
@@ -24,10 +25,17 @@ std::string command_of(const StoredSession& session) {
   return command;
 }
 
+/// The commits between which it searched, which its words may name no more; empty where it does not
+/// say them.
+std::string ends_of(const StoredSession& session) {
+  if (session.good.empty()) return "";
+  return "between " + session.good.substr(0, 12) + " and " + session.bad.substr(0, 12) + "\n";
+}
+
 /// What the last search has judged, and where it is.
 int print_status(const StoredSession& session) {
-  std::cout << terminal_text(command_of(session)) << "\nin " << terminal_text(session.place)
-            << '\n';
+  std::cout << terminal_text(command_of(session)) << '\n'
+            << ends_of(session) << "in " << terminal_text(session.place) << '\n';
   for (const StoredSession::Line& line : session.lines) {
     std::cout << line.revision.substr(0, 12) << " " << line.verdict << " (" << line.purpose
               << (line.dependency.empty() ? "" : " in " + terminal_text(line.dependency))
@@ -47,9 +55,21 @@ int print_status(const StoredSession& session) {
   return ended ? kGoodExit : kBadExit;
 }
 
+/// Errors: kUsage for a commit of an end that git has removed.
+void check_ends(const Repository& repository, const StoredSession& session) {
+  for (const auto& [name, end] : {std::pair{"good", session.good}, {"bad", session.bad}}) {
+    if (end.empty() || try_resolve(repository.folder(), end)) continue;
+    throw Error(ErrorCode::kUsage,
+                std::string("the commit that was the ") + name + " end of the last search, " + end +
+                    ", is no longer in this repository: name both ends anew, rlbisect GOOD..BAD",
+                repository.folder());
+  }
+}
+
 /// The same search from the same folder, between the commits that its ends were: what was run is
 /// not run again. Where it kept its output by -o, that folder is not used again.
-int resume(const StoredSession& session) {
+int resume(const Repository& repository, const StoredSession& session) {
+  check_ends(repository, session);
   std::vector<std::string> words = {"rlbisect"};
   for (size_t i = 0; i < session.words.size(); ++i) {
     const std::string& word = session.words[i];
@@ -62,7 +82,8 @@ int resume(const StoredSession& session) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   std::filesystem::current_path(session.place);
-  std::fprintf(stderr, "%s\n", terminal_text(command_of(session)).c_str());
+  std::fprintf(stderr, "%s\n%s", terminal_text(command_of(session)).c_str(),
+               ends_of(session).c_str());
   const int count = static_cast<int>(arguments.size());
   if (session.good.empty()) return run_search(count, arguments.data());
   return run_search_between(count, arguments.data(), session.good, session.bad);
@@ -100,7 +121,7 @@ int run_stored(int argc, char** argv) {
   if (verb == "gc") return collect_garbage(repository);
   const StoredSession session = last_session(repository.store());
   if (verb == "status") return print_status(session);
-  if (verb == "resume") return resume(session);
+  if (verb == "resume") return resume(repository, session);
   std::cout << bisect_log(session);
   return kGoodExit;
 }
