@@ -374,6 +374,28 @@ TEST_CASE("of a test's files the narrowest class that is this machine's counts")
   CHECK(choose({"a.txt", "b@X.txt"}, {"any"})[1].path == "b@X.txt");
 }
 
+TEST_CASE("the files of a test stay together by however many names their folder is given") {
+  namespace fs = std::filesystem;
+  const test::TemporaryFolder folder;
+  fs::create_directories(folder / "goldens");
+  fs::create_directories(folder / "far/below");
+  fs::create_directory_symlink(folder / "goldens", folder / "link");
+  fs::create_directory_symlink(folder / "far/below", folder / "deep");
+  for (const char* path : {"goldens/t.txt", "goldens/t@h100.txt", "far/x.txt", "x.txt"}) {
+    std::ofstream(folder / path) << "# rlreplay golden 2\n";
+  }
+  for (const char* first : {"./goldens/", "goldens//", "goldens/../goldens/", "link/"}) {
+    const std::string h100 = folder / first + std::string("t@h100.txt");
+    const auto files = find_golden_files({h100, folder / "goldens/"}).files;
+    REQUIRE(files.size() == 2);
+    const auto chosen = choose(files, {"h100", "any"});
+    REQUIRE(chosen.size() == 1);
+    CHECK(chosen[0].path == h100);
+    CHECK(chosen[0].instead == std::vector<std::string>{folder / first + std::string("t.txt")});
+  }
+  CHECK(find_golden_files({folder / "deep/../x.txt", folder / "x.txt"}).files.size() == 2);
+}
+
 TEST_CASE("a candidate waits outside of the tree") {
   const test::TemporaryFolder folder;
   const auto make = [&](const std::string& path) {

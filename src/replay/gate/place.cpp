@@ -91,12 +91,18 @@ void add_path(const std::string& path, FoundFiles& found) {
   }
 }
 
-/// Calls each file by the first of the names that it was given or found by.
+/// Calls each file by the first of the names that its folder was given or found by, so that a
+/// test's files stay together. A link is a file of its own.
 void name_once(FoundFiles& found) {
-  std::map<std::string, std::string> names;  // by absolute paths; links are files of their own
+  std::map<fs::path, std::string> folders;  // by where they are, what stands before a file's name
   for (auto* of : {&found.files, &found.damaged, &found.others}) {
     for (std::string& path : *of) {
-      path = names.try_emplace(fs::absolute(path).lexically_normal(), path).first->second;
+      const size_t name = path.rfind('/') + 1;  // 0 without a folder
+      const std::string folder = path.substr(0, name);
+      std::error_code unreachable;
+      fs::path place = fs::weakly_canonical(name == 0 ? "." : folder, unreachable);
+      if (unreachable) place = folder;
+      path = folders.try_emplace(place, folder).first->second + path.substr(name);
     }
   }
 }

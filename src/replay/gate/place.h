@@ -39,7 +39,8 @@ struct FoundFiles {
 
 /// Looks at all that paths name. A file without the first line was a golden one where its name has
 /// a class, something of one is left in it or nothing at all, where it cannot be read, and where it
-/// is no file (a pipe, a link to nothing). A file of several names (`a.txt`, `./a.txt`) is one.
+/// is no file (a pipe, a link to nothing). A file of several names (`a.txt`, `./a.txt`) is one, and
+/// all of a folder are called by that folder's first.
 [[nodiscard]] FoundFiles find_golden_files(const std::vector<std::string>& paths);
 
 /// The golden files that paths name, by path; damaged ones are left out.
