@@ -142,10 +142,31 @@ class Strip(support.Case):
             result = self.run_program("strip", damaged, "-o", out, *arguments)
             self.assertEqual(result.returncode, 3, result.stdout + result.stderr)
             self.assertIn("rollout/1.h5:1/tokens: element 0 is -7", result.stderr)
-            self.assertIn("what is asked for leaves it in", result.stderr)
+            self.assertIn(", which stays in what is left: leave it out by --samples or --steps; rlreplay verify --deep "
+                          f"'{damaged}' tells all", result.stderr)
             self.assertFalse(out.exists())
         self.assertEqual(self.run_program("strip", damaged, "-o", out, "--steps", "0.0").returncode, 0)
         self.assertEqual(self.run_program("verify", "--deep", out).returncode, 0)
+
+    @unittest.skipIf(Patched is None, "needs h5py and numpy")
+    def test_offsets_that_lead_nowhere_are_refused_before_anything_is_cut_by_them(self):
+        """Their hashes fit: nobody has read them before."""
+        cases = (("offsets", lambda old: old[:-1]), ("offsets", lambda old: [old[0], old[2], old[1], *old[3:]]),
+                 ("offsets", lambda old: [*old[:-1], old[-1] + (1 << 40)]), ("offsets", lambda old: [4, *old[1:]]),
+                 ("prompt_text_offsets", lambda old: old[:-1]), ("offsets", lambda old: []),
+                 ("rewards", lambda old: old[:-1]), ("tokens", lambda old: old[:-1]))
+        for number, (name, change) in enumerate(cases):
+            with self.subTest(name, number=number):
+                dump = Patched(self.dump)
+                unit = dump.units["rollout/1.h5"]
+                path = next(path for path in unit if path.startswith(f"1/{name}"))
+                unit[path] = unit[path].reshaped(change(list(unit[path].values)))
+                result = self.run_program("strip", dump.write(self.folder / "misled"), "-o", self.folder / "no",
+                                          "--samples", "5")
+                self.assertEqual(result.returncode, 3, result.stdout + result.stderr)
+                self.assertIn("rollout/1.h5:1/", result.stderr)
+                self.assertNotIn("stays in what is left", result.stderr)
+                self.assertFalse((self.folder / "no").exists())
 
     def test_what_cannot_be_taken_out_is_refused(self):
         for arguments, words in ((["--columns", "tokens"], "without tokens no samples can be read"),

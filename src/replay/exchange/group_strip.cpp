@@ -1,13 +1,14 @@
 #include "src/replay/exchange/group_strip.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string_view>
 
 #include "format/columns.h"
 #include "format/group_io.h"
+#include "format/rule.h"
 
 namespace rlreplay::replay {
 namespace {
@@ -41,7 +42,7 @@ bool GroupStrip::cut(const std::string& name, format::Dataset& dataset) const {
   const format::KnownDataset* known = format::find_known(kind, name);
   if (known == nullptr) return false;
   if (known->values == format::Values::kOffsets) {
-    cut_offsets(dataset);
+    cut_offsets(name, dataset);
     return true;
   }
   const char axis = known->shape.front();
@@ -49,17 +50,34 @@ bool GroupStrip::cut(const std::string& name, format::Dataset& dataset) const {
   if (axis != 'S' && axis != 'T' && own.empty()) return true;  // not of samples
   if (axis == 'S') {
     Lengths places(rows_.size() + 1);
-    for (size_t s = 0; s < places.size(); ++s) places[s] = s;
-    cut_rows(places, dataset);
+    std::iota(places.begin(), places.end(), uint64_t{0});
+    cut_rows(name, "sample_id", places, dataset);
   } else {
-    cut_rows(numbers(own), dataset);
+    cut_rows(name, own, numbers(own), dataset);
   }
   return true;
 }
 
-void GroupStrip::cut_offsets(format::Dataset& dataset) const {
-  Lengths before(dataset.bytes.size() / sizeof(uint64_t)), after = {0};
-  std::memcpy(before.data(), dataset.bytes.data(), dataset.bytes.size());
+/// Hashes that fit say nothing of where numbers lead.
+void GroupStrip::expect_sound(const std::string& name, const std::string& by, const Lengths& places,
+                              uint64_t rows) const {
+  if (format::sound_offsets(places, rows_.size(), rows)) return;
+  const uint64_t last = places.empty() ? 0 : places.back();
+  std::string message = "there are " + std::to_string(rows) + " rows, and " + group_ + "/" + by +
+                        " makes it " + std::to_string(last);
+  if (last == rows) {
+    message = "its rows cannot be told apart: " + group_ + "/" + by + " has " +
+              std::to_string(places.size()) + " numbers, expected " +
+              std::to_string(rows_.size() + 1) + " that ascend from 0 to " + std::to_string(rows);
+  }
+  throw format::FormatError(format::Rule::kMeaning, message, unit_.record().path,
+                            group_ + "/" + name);
+}
+
+void GroupStrip::cut_offsets(const std::string& name, format::Dataset& dataset) const {
+  const Lengths before = numbers(name);
+  expect_sound(name, name, before, before.empty() ? 0 : before.back());
+  Lengths after = {0};
   for (size_t s = 0; s < rows_.size(); ++s) {
     if (rows_[s] != 0) after.push_back(after.back() + before[s + 1] - before[s]);
   }
@@ -67,7 +85,9 @@ void GroupStrip::cut_offsets(format::Dataset& dataset) const {
   set(dataset, {bytes.begin(), bytes.end()}, after.size());
 }
 
-void GroupStrip::cut_rows(const Lengths& places, format::Dataset& dataset) const {
+void GroupStrip::cut_rows(const std::string& name, const std::string& by, const Lengths& places,
+                          format::Dataset& dataset) const {
+  expect_sound(name, by, places, dataset.shape.empty() ? 0 : dataset.shape.front());
   uint64_t width = size_of(dataset.dtype);
   for (size_t d = 1; d < dataset.shape.size(); ++d) width *= dataset.shape[d];
   std::vector<std::byte> kept;

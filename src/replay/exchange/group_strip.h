@@ -30,12 +30,17 @@ class GroupStrip {
   [[nodiscard]] bool keeps_none() const;
 
   /// Cuts a dataset down to the rows that are kept; false, unchanged, where nobody knows its rows.
+  /// Errors: FormatError kMeaning where it has other rows than the samples or its offsets say.
   [[nodiscard]] bool cut(const std::string& name, format::Dataset& dataset) const;
 
  private:
   [[nodiscard]] const format::StoredDataset* find(const std::string& name) const;
-  void cut_offsets(format::Dataset& dataset) const;
-  void cut_rows(const Lengths& places, format::Dataset& dataset) const;
+  /// Sees that `places`, those of the dataset `by`, lead through the rows of the dataset `name`.
+  void expect_sound(const std::string& name, const std::string& by, const Lengths& places,
+                    uint64_t rows) const;
+  void cut_offsets(const std::string& name, format::Dataset& dataset) const;
+  void cut_rows(const std::string& name, const std::string& by, const Lengths& places,
+                format::Dataset& dataset) const;
 
   const format::DumpReader& dump_;
   const format::UnitReader& unit_;

@@ -17,6 +17,7 @@
 #include "format/verify.h"
 #include "src/base/error.h"
 #include "src/base/json_value.h"
+#include "src/base/shell.h"
 #include "src/base/words.h"
 #include "src/replay/exchange/group_strip.h"
 #include "src/replay/record/chosen_ids.h"
@@ -87,9 +88,9 @@ class Strip {
     const format::Problem& first = left.problems.front();
     throw format::FormatError(first.rule,
                               first.message +
-                                  ", and what is asked for leaves it in: take it out, "
-                                  "too, or see rlreplay verify --deep " +
-                                  options_.dump,
+                                  ", which stays in what is left: leave it out by --samples or "
+                                  "--steps; rlreplay verify --deep " +
+                                  shell_word(options_.dump) + " tells all",
                               first.path, first.dataset, first.offset);
   }
 
