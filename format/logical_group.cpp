@@ -88,7 +88,10 @@ void LogicalGroup::fail(std::string_view name, const Tensor& tensor, const Fault
 
 uint64_t LogicalGroup::Tensor::held() const {
   uint64_t out = 0;
-  for (const Part& part : parts) out += part.box.elements();
+  std::set<std::vector<uint64_t>> counted;
+  for (const Part& part : parts) {
+    if (counted.insert(part.box.numbers()).second) out += part.box.elements();
+  }
   return out;
 }
 
@@ -132,15 +135,20 @@ std::optional<LogicalGroup::Fault> LogicalGroup::put_into(std::string_view name,
 std::optional<LogicalGroup::Fault> LogicalGroup::put_all(const Tensor& tensor,
                                                          std::span<std::byte> out) {
   LogicalTensor whole(tensor.dtype, tensor.shape, out);
+  std::optional<Fault> fault;
   for (const Part& part : tensor.parts) {
     const size_t size = size_of(part.dtype);
     const auto bytes = source_.read(part.unit, part.dataset);
     const auto differing =
         whole.put(part.box, part.dtype,
                   bytes.subspan(part.begin * size, part.box.elements() * size), part.unit);
-    if (!differing) continue;
-    return Fault{part.unit,     part.dataset,      differing->first, differing->element,
-                 whole.given(), differing->before, differing->now};
+    if (!differing || fault) continue;
+    fault = Fault{part.unit, part.dataset,      differing->first, differing->element,
+                  0,         differing->before, differing->now};
+  }
+  if (fault) {
+    fault->held = whole.given();
+    return fault;
   }
   const auto gap = whole.gap();
   if (!gap) return std::nullopt;

@@ -45,7 +45,7 @@ class LogicalGroup {
     bool cut = false;  // a unit holds boxes of it; of a shard of 0.1 the others may be absent
 
     uint64_t bytes() const;
-    [[nodiscard]] uint64_t held() const;  // elements in all units, those of several more than once
+    [[nodiscard]] uint64_t held() const;  // elements in all units, a box of several units once
     /// Whether whole copies, or one, are all that is held of it, and have the same bytes.
     [[nodiscard]] bool is_plainly_one() const;
   };
@@ -72,8 +72,9 @@ class LogicalGroup {
   /// The first fault of a tensor, which is decoded; nothing of a sound one.
   /// Errors: FormatError of reading.
   [[nodiscard]] std::optional<Fault> find_fault(std::string_view name);
-  /// Puts what is held of a tensor into `over`, which has the tensor's bytes(), and leaves there
-  /// what is not. Returns the first fault. Errors: FormatError of reading.
+  /// Puts all that is held of a tensor into `over`, which has the tensor's bytes(), and leaves
+  /// there what is not: of what units say differently, the first. Returns the first contradiction,
+  /// or the gap where there is none. Errors: FormatError of reading.
   [[nodiscard]] std::optional<Fault> put_into(std::string_view name, std::span<std::byte> over);
 
  private:

@@ -295,33 +295,36 @@ class GroupComparer {
     if (!in_a && !in_b) return false;
     place.rank = (in_a ? in_a : in_b)->rank;
     values_.at(place);
-    const auto text = [](const auto& torn) {
-      return torn ? torn->text : "one value of each element";
-    };
+    const std::string sound = "one value of each element";
+    const auto text = [&](const auto& torn) { return torn ? torn->text : sound; };
     const bool lacks = (in_a && in_a->lacks) != (in_b && in_b->lacks);
     if (!lacks || (in_a && in_b)) {
       ++of.compared;
       values_.differs(of, text(in_a), text(in_b));
     } else {
-      compare_held(of, dataset, in_a.has_value());
+      const std::string contradiction = compare_held(of, dataset, in_a.has_value());
+      if (!contradiction.empty()) {
+        values_.differs(of, in_a ? contradiction : sound, in_a ? sound : contradiction);
+      }
       values_.missing_part(of, text(in_a), text(in_b));
     }
     return true;
   }
 
-  /// A whole tensor, and what the other dump holds of it.
-  void compare_held(FieldDifference& of, const std::string& dataset, bool lacks_in_a) {
+  /// A whole tensor, and what the other dump holds of it; returns what that contradicts itself in.
+  std::string compare_held(FieldDifference& of, const std::string& dataset, bool lacks_in_a) {
     GroupTensors& part = lacks_in_a ? left_ : right_;
     const auto whole = (lacks_in_a ? right_ : left_).read(dataset);
-    if (!whole || part.find_torn(dataset)->dtype != whole->first) return;
+    if (!whole || part.find_torn(dataset)->dtype != whole->first) return "";
     Buffer<std::byte> held(whole->second.size());
     std::memcpy(held.data(), whole->second.data(), held.size());
-    const uint64_t count = part.put_over(dataset, held);
+    const GroupTensors::Put put = part.put_over(dataset, held);
     const auto all = values_of(whole->first, {whole->second.data(), whole->second.size()});
     const auto some = values_of(whole->first, {held.data(), held.size()});
     const uint64_t compared = of.compared;
     if (all && some) values_.compare(of, lacks_in_a ? some : all, lacks_in_a ? all : some);
-    of.compared = compared + count;
+    of.compared = compared + put.count;
+    return put.contradiction;
   }
 
   /// Large tensors piece by piece: zeros may decode to more than there is memory.

@@ -73,23 +73,28 @@ std::string GroupTensors::name_of(size_t unit, size_t beside) const {
 std::optional<GroupTensors::Torn> GroupTensors::find_torn(const std::string& name) {
   const auto* tensor = find(name);
   if (tensor == nullptr) return of_forms_ == name ? forms_ : std::nullopt;
+  if (!tensor->cut && tensor->parts.size() == 1) return std::nullopt;  // is not decoded for it
   const auto fault = logical_->find_fault(name);
   if (!fault) return std::nullopt;
-  Torn out{{}, rank_of(fault->unit), !fault->first, tensor->dtype};
-  if (fault->first) {
-    out.text = format::place_text(*fault->element, tensor->shape) + " is " + fault->before +
-               " in " + name_of(*fault->first, fault->unit) + ", " + fault->now + " in " +
-               name_of(fault->unit, *fault->first);
-  } else {
-    out.text = std::to_string(fault->held) + " of " +
-               std::to_string(tensor->bytes() / size_of(tensor->dtype)) + " elements";
-  }
-  return out;
+  const uint64_t all = tensor->bytes() / size_of(tensor->dtype);
+  const bool lacks = fault->held < all;
+  const std::string text =
+      lacks ? std::to_string(fault->held) + " of " + std::to_string(all) + " elements"
+            : text_of(*fault, *tensor);
+  return Torn{text, rank_of(fault->unit), lacks, tensor->dtype};
 }
 
-uint64_t GroupTensors::put_over(const std::string& name, std::span<std::byte> other) {
+std::string GroupTensors::text_of(const format::LogicalGroup::Fault& fault,
+                                  const format::LogicalGroup::Tensor& tensor) const {
+  return format::place_text(*fault.element, tensor.shape) + " is " + fault.before + " in " +
+         name_of(*fault.first, fault.unit) + ", " + fault.now + " in " +
+         name_of(fault.unit, *fault.first);
+}
+
+GroupTensors::Put GroupTensors::put_over(const std::string& name, std::span<std::byte> other) {
   const auto fault = logical_->put_into(name, other);
-  return fault ? fault->held : other.size() / size_of(find(name)->dtype);
+  if (!fault) return {other.size() / size_of(find(name)->dtype), {}};
+  return {fault->held, fault->first ? text_of(*fault, *find(name)) : ""};
 }
 
 const format::LogicalGroup::Tensor* GroupTensors::find(const std::string& name) {

@@ -45,12 +45,20 @@ class GroupTensors {
   };
   [[nodiscard]] std::optional<Torn> find_torn(const std::string& name);
   /// Puts what is held of a tensor that lacks elements over those of another dump, which has its
-  /// type and shape; returns how many elements that are. Errors: FormatError of reading.
-  uint64_t put_over(const std::string& name, std::span<std::byte> other);
+  /// type and shape. Errors: FormatError of reading.
+  struct Put {
+    uint64_t count = 0;  // elements
+    std::string
+        contradiction;  // the first element of them that two units say differently; or empty
+  };
+  [[nodiscard]] Put put_over(const std::string& name, std::span<std::byte> other);
 
  private:
   [[nodiscard]] int64_t rank_of(size_t unit) const;
   [[nodiscard]] std::string name_of(size_t unit, size_t beside) const;
+  /// "[0, 37] is 0.5 in rank 0, 0.25 in rank 1".
+  [[nodiscard]] std::string text_of(const format::LogicalGroup::Fault& fault,
+                                    const format::LogicalGroup::Tensor& tensor) const;
   std::optional<format::LogicalGroup>& logical();
   [[nodiscard]] const format::LogicalGroup::Tensor* find(const std::string& name);
   /// The dataset of what is no tensor, where exactly one unit has it.
