@@ -29,6 +29,7 @@ class Array:
     dtype: str
     shape: list
     attributes: dict
+    base: tuple = None  # of a difference: the unit, and the Array there
 
     def reshaped(self, values, dtype=None):
         """The same dataset with other elements along the first axis."""
@@ -167,12 +168,18 @@ def _write_dataset(file, name, array):
     values = numpy.ascontiguousarray(array.values).reshape(-1)
     array.values = values
     group, own = file.require_group(name.rsplit("/", 1)[0]), name.rsplit("/", 1)[1]
-    zeros = values.nbytes >= CHUNK and not values.any()
-    made = (_write_zeros if zeros else _write_values)(group, own, values)
+    stored = values
+    if array.base:
+        stored = (values.view("u1") ^ array.base[1].values.view("u1")).view(values.dtype)
+    zeros = stored.nbytes >= CHUNK and not stored.any()
+    made = (_write_zeros if zeros else _write_values)(group, own, stored)
     dataset = h5py.Dataset(made)
     _text(dataset, "dtype", array.dtype)
     _text(dataset, "hash", hash_of(values.tobytes()))
-    _text(dataset, "encoding", "plain")
+    _text(dataset, "encoding", "xor" if array.base else "plain")
+    if array.base:
+        _text(dataset, "base_unit", array.base[0])
+        _text(dataset, "base_hash", hash_of(array.base[1].values.tobytes()))
     _numbers(dataset, "shape", array.shape)
     for key, value in array.attributes.items():
         (_text if isinstance(value, str) else _numbers)(dataset, key, value)

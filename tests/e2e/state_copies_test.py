@@ -2,6 +2,7 @@
 
 usage: state_copies_test.py RLREPLAY
 """
+import dataclasses
 import sys
 import unittest
 
@@ -79,6 +80,19 @@ class Read(States):
                 for words in (SECOND, "element [0, 37] of parameters/model.embed_tokens.weight", f"in {FIRST}"):
                     self.assertIn(words, said)
 
+    def test_a_copy_that_is_an_empty_difference_does_not_replace_what_another_unit_says(self):
+        earlier, at = "0-0" + EMBEDDING[3:], "weights/0-0/rank1.h5"
+
+        def unchanged(patched):
+            """Of rank 1 the embedding is before the second step what it was before the first."""
+            base = patched.units[at][earlier] = patched.at("weights/0-0/rank0.h5", earlier)
+            patched.units[SECOND][EMBEDDING] = dataclasses.replace(base, base=(at, base))
+        dump = self.patched("unchanged", unchanged)
+        for command in (("verify", "--deep"), ("train", "--steps", "1.0")):
+            said = self.said(command[0], dump, *command[1:], code=3)
+            for words in (SECOND, "element [0, 0] of parameters/model.embed_tokens.weight is", f"in {FIRST}"):
+                self.assertIn(words, said)
+
     def test_a_number_that_no_binary32_is_is_refused_for_that(self):
         dump = self.all_as("finer", "f64", lambda values: values + 1e-12)
         self.assertIn(f"{FIRST}: element 0 of {MOMENT} is ", self.said("train", dump, "--steps", "1.0", code=3))
@@ -114,7 +128,7 @@ class Told(States):
         first, _, _ = self.first(self.dump, self.all_as("integers", "i32"))
         self.assertEqual((first["a"], first["b"]), ("floats", "integers"))
 
-    def partly(self, name, change=lambda values: values):
+    def partly(self, name, change=lambda values: values, then=lambda patched: None):
         """The embedding in two halves, of which no rank holds the second."""
         def halve(patched):
             whole = patched.units[FIRST][EMBEDDING]
@@ -122,6 +136,7 @@ class Told(States):
             half = whole.reshaped(change(whole.values)[:rows * columns // 2])
             half.attributes = {"boxes": [0, rows // 2, rows, 0, columns, columns], "tensors": EMBEDDING[4:]}
             patched.units[FIRST][EMBEDDING] = half
+            then(patched)
         return self.patched(name, halve)
 
     def test_a_tensor_of_which_a_part_is_missing_is_not_called_changed(self):
@@ -136,6 +151,30 @@ class Told(States):
         first, fields, _ = self.first(self.partly("changed half", changed), self.dump)
         of = fields["weights/parameters"]
         self.assertEqual((of["different"], of["missing"], first["tensor"]), (1, 1, EMBEDDING[4:]))
+
+    def test_elements_that_two_ranks_hold_count_once(self):
+        def again(patched):
+            patched.units[SECOND][EMBEDDING] = patched.units[FIRST][EMBEDDING]
+        first, fields, _ = self.first(self.dump, self.partly("half twice", then=again))
+        self.assertEqual((first["a"], first["b"]), ("one value of each element", "512 of 1024 elements"))
+        self.assertEqual(fields["weights/parameters"]["compared"], 512)
+
+    def test_a_part_is_missing_and_two_ranks_contradict_each_other_in_another(self):
+        """All that is held is compared, behind the contradiction, too."""
+        def other(patched):
+            whole = dump_patch.Patched(self.dump).at(FIRST, EMBEDDING)
+            rows, columns = whole.shape
+            values = changed(whole.values)[:rows * columns * 3 // 4]
+            values[rows * columns // 2] += 1
+            part = whole.reshaped(values)
+            part.attributes = {"boxes": [0, rows // 2, rows, 0, columns, columns, rows // 2, rows // 4, rows, 0, columns, columns],
+                               "tensors": "\n".join([EMBEDDING[4:]] * 2)}
+            patched.units[SECOND][EMBEDDING] = part
+        dump = self.partly("torn half", then=other)
+        for pair in ((self.dump, dump), (dump, self.dump)):
+            _, fields, _ = self.first(*pair)
+            of = fields["weights/parameters"]
+            self.assertEqual((of["compared"], of["different"], of["missing"]), (768, 2, 1))
 
     def test_a_tensor_that_one_lacks_is_told_with_the_rank_that_holds_it(self):
         without = self.patched("without", lambda patched: patched.units[FIRST].pop(EMBEDDING))

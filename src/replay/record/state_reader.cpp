@@ -111,6 +111,8 @@ StateReader::StateReader(const format::DumpReader& dump, const ParameterTable& p
 std::span<std::byte> StateReader::place_of(const format::StoredDataset& dataset) const {
   const auto place = places_.find(dataset.name());
   if (place == places_.end() || format::is_cut(dataset.attributes)) return {};
+  // What an earlier unit put there stays: copies are compared by their hashes.
+  if (found_.plain.contains(dataset.name())) return {};
   return dataset.dtype == DType::kF32 ? place->second : std::span<std::byte>();
 }
 
@@ -122,16 +124,7 @@ bool StateReader::is_whole(const format::StoredDataset& dataset, const std::stri
   throw other_form(dataset.path, dataset.dtype, dataset.shape, wanted, unit);
 }
 
-bool StateReader::is_again(const format::UnitReader& unit,
-                           const format::StoredDataset& dataset) const {
-  if (dataset.dtype != DType::kF32) return false;
-  const Buffer<std::byte> other = dump_.read(unit, dataset);
-  const std::span<std::byte> place = places_.at(std::string(dataset.name()));
-  return std::memcmp(other.data(), place.data(), place.size()) == 0;
-}
-
-void StateReader::read_unit(const format::UnitReader& unit, const std::string& group,
-                            Found& found) {
+void StateReader::read_unit(const format::UnitReader& unit, const std::string& group) {
   std::vector<const format::StoredDataset*> whole;
   for (const format::StoredDataset& dataset : unit.datasets_of(group)) {
     if (is_whole(dataset, unit.record().path)) whole.push_back(&dataset);
@@ -139,19 +132,21 @@ void StateReader::read_unit(const format::UnitReader& unit, const std::string& g
   chain_.begin(unit, group);
   for (const format::StoredDataset* dataset : whole) {
     const std::string name(dataset->name());
-    const bool fresh = found.plain.insert(name).second;
-    if (fresh && dataset->dtype == DType::kF32) {
-      chain_.read(unit, *dataset);
-    } else if (fresh || !is_again(unit, *dataset)) {
-      found.others.insert(name);
+    const Stored stored = {dataset->dtype, dataset->hash};
+    const auto earlier = found_.plain.find(name);
+    const bool narrow = dataset->dtype == DType::kF32;
+    if (earlier == found_.plain.end() && narrow) chain_.read(unit, *dataset);
+    if (!narrow || (earlier != found_.plain.end() && earlier->second != stored)) {
+      found_.others.insert(name);
     }
+    found_.plain.try_emplace(name, stored);
   }
 }
 
-void StateReader::put_together(format::LogicalGroup& logical, const std::string& group,
-                               const std::string& name, std::span<std::byte> place) {
+void StateReader::put_together(format::LogicalGroup& logical, const Records& records,
+                               const std::string& group, const std::string& name,
+                               std::span<std::byte> place) {
   const std::string path = group + "/" + name;
-  const auto records = state_units(dump_, group);
   const format::LogicalGroup::Tensor* tensor = logical.find(name);
   if (tensor == nullptr) {
     throw Error(ErrorCode::kIncomplete, "the recorded state lacks " + path, named_units(records));
@@ -167,17 +162,16 @@ void StateReader::put_together(format::LogicalGroup& logical, const std::string&
 }
 
 void StateReader::read(const std::string& group) {
-  Found found;
-  for (const format::UnitRecord* record : state_units(dump_, group)) {
-    read_unit(dump_.open_unit(*record), group, found);
-  }
-  if (found.plain.size() == places_.size() && found.others.empty()) return;
+  found_ = {};
+  const Records records = state_units(dump_, group);
+  for (const format::UnitRecord* record : records) read_unit(dump_.open_unit(*record), group);
+  if (found_.plain.size() == places_.size() && found_.others.empty()) return;
   // Whole tensors went straight to their places; those that ranks cut, hold in two types or with
   // other bytes are put together here.
   format::LogicalGroup logical = format::logical_group(dump_, "weights", group);
   for (const auto& [name, place] : places_) {
-    if (found.plain.contains(name) && !found.others.contains(name)) continue;
-    put_together(logical, group, name, place);
+    if (found_.plain.contains(name) && !found_.others.contains(name)) continue;
+    put_together(logical, records, group, name, place);
   }
 }
 

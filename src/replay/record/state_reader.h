@@ -57,24 +57,30 @@ class StateReader {
   void read(const std::string& group);
 
  private:
-  /// Tensors that units hold whole, and those of them that are not in their place: f64, or another
-  /// unit holds them with other bytes.
+  using Records = std::vector<const format::UnitRecord*>;
+  /// Elements as a unit stores them.
+  struct Stored {
+    DType dtype = DType::kF32;
+    Hash hash;
+    friend bool operator==(const Stored&, const Stored&) = default;
+  };
+  /// Tensors that units hold whole, as the first of them does, and those of them that are not in
+  /// their place: f64, or another unit holds them with other bytes.
   struct Found {
-    std::set<std::string> plain, others;
+    std::map<std::string, Stored, std::less<>> plain;
+    std::set<std::string> others;
   };
 
   [[nodiscard]] std::span<std::byte> place_of(const format::StoredDataset& dataset) const;
   /// Whether a dataset is wanted, and a whole tensor. Errors: kCorrupt for one of another form.
   [[nodiscard]] bool is_whole(const format::StoredDataset& dataset, const std::string& unit) const;
-  /// Whether a dataset has the bytes that are in its place.
-  [[nodiscard]] bool is_again(const format::UnitReader& unit,
-                              const format::StoredDataset& dataset) const;
-  void read_unit(const format::UnitReader& unit, const std::string& group, Found& found);
-  void put_together(format::LogicalGroup& logical, const std::string& group,
+  void read_unit(const format::UnitReader& unit, const std::string& group);
+  void put_together(format::LogicalGroup& logical, const Records& records, const std::string& group,
                     const std::string& name, std::span<std::byte> place);
 
   const format::DumpReader& dump_;
   std::map<std::string, std::span<std::byte>, std::less<>> places_;  // by name in the group
+  Found found_;                                                      // of the group that is read
   format::ChainReader chain_;
 };
 
