@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "format/dump_content.h"
 #include "format/logical_group.h"
+#include "format/rule.h"
 #include "src/base/same_value.h"
 #include "src/replay/record/event_units.h"
 
@@ -27,14 +29,25 @@ Units units_of(const RecordedRun& run, const StepId& step) {
   return units;
 }
 
-/// The hash of a tensor's elements, f64 as f32 where that holds them; of one whose units contradict
-/// each other, or do not hold all of it, that of nothing.
-Hash hash_of(format::LogicalGroup& logical, const std::string& name,
-             const format::LogicalGroup::Tensor& tensor) {
+/// All elements of a tensor; nothing of one whose units contradict each other, or do not hold all.
+std::optional<Buffer<std::byte>> read_sound(format::LogicalGroup& logical,
+                                            const std::string& name) {
+  try {
+    return logical.read(name);
+  } catch (const format::FormatError& error) {
+    if (error.rule() != format::Rule::kMeaning) throw;
+    return std::nullopt;
+  }
+}
+
+/// The hash of a tensor's elements, f64 as f32 where that holds them; nothing of one that is torn.
+std::optional<Hash> hash_of(format::LogicalGroup& logical, const std::string& name,
+                            const format::LogicalGroup::Tensor& tensor) {
   // A whole tensor's hash is stored: nothing is decoded for it.
   if (tensor.is_plainly_one() && tensor.dtype != DType::kF64) return tensor.parts.front().stored;
-  if (logical.find_fault(name)) return {};
-  const Buffer<std::byte> bytes = logical.read(name);
+  const std::optional<Buffer<std::byte>> read = read_sound(logical, name);
+  if (!read) return std::nullopt;
+  const Buffer<std::byte>& bytes = *read;
   if (tensor.dtype != DType::kF64) return hash_of_bytes(bytes);
   Buffer<float> narrow(bytes.size() / sizeof(double));
   for (size_t i = 0; i < narrow.size(); ++i) {
@@ -45,14 +58,15 @@ Hash hash_of(format::LogicalGroup& logical, const std::string& name,
   return hash_of_bytes(std::as_bytes(std::span<const float>(narrow.data(), narrow.size())));
 }
 
+using StateHashes = std::map<std::pair<engine::Op, std::string>, std::optional<Hash>>;
+
 /// The tensors of a recorded state by the hashes of what they hold, whichever units hold parts.
-std::map<std::pair<engine::Op, std::string>, Hash> state_hashes(const RecordedRun& run,
-                                                                const StepId& step) {
+StateHashes state_hashes(const RecordedRun& run, const StepId& step) {
   constexpr std::pair<std::string_view, engine::Op> kFolders[] = {
       {"parameters/", engine::Op::kWeight},
       {"exp_avg/", engine::Op::kExpAvg},
       {"exp_avg_sq/", engine::Op::kExpAvgSq}};
-  std::map<std::pair<engine::Op, std::string>, Hash> out;
+  StateHashes out;
   const auto records = run.dump().find("weights", step.group());
   const auto opened = format::opened_units(run.dump(), records);
   format::LogicalGroup logical(run.dump(), "weights", step.group(), records.size(), opened);
@@ -157,7 +171,8 @@ StateTensors differing_state(const RecordedRun& a, const RecordedRun& b, const S
   const auto in_a = state_hashes(a, *last), in_b = state_hashes(b, *last);
   for (const auto& [tensor, hash] : in_b) {
     const auto at = in_a.find(tensor);
-    if (at == in_a.end() || at->second != hash) out.insert(tensor);
+    // Two that are torn agree in nothing.
+    if (at == in_a.end() || !hash || at->second != hash) out.insert(tensor);
   }
   return out;
 }
