@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "src/base/environment_error.h"
 #include "src/base/leftovers.h"
@@ -33,7 +34,11 @@ TemporaryFolder::TemporaryFolder(const std::string& prefix, Left left) {
     do {
       path_ = make_temporary_folder(prefix);
       lock_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    } while (lock_ && !lock_own(lock_.get(), path_));
+      if (lock_ || errno == ENOENT) continue;  // another one took it for left behind already
+      const Error failed = environment_error("cannot open the temporary folder", path_);
+      ::rmdir(path_.c_str());  // which takes no descriptor: there may be none left
+      throw failed;
+    } while (!lock_ || !lock_own(lock_.get(), path_));
   };
   unfinished_.emplace([this] { remove_tree(path_); }, make);
   if (left == Left::kRemoved) remove_left_folders(fs::path(path_).parent_path().string(), prefix);
