@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <string_view>
+#include <system_error>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -19,13 +21,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Locks what this user left under a name, if nobody else has.
+/// Whether nobody has written a file, or anything in a folder, for an hour.
+bool is_at_rest(const std::string& path) {
+  const auto begin = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  std::error_code failed;
+  const auto rests = [&](const fs::path& at) {
+    const auto written = fs::last_write_time(at, failed);
+    return !failed && written < begin;
+  };
+  if (!rests(path)) return false;
+  if (!fs::is_directory(path, failed)) return !failed;
+  for (fs::recursive_directory_iterator at(path, failed), end; !failed && at != end;
+       at.increment(failed)) {
+    if (!at->is_symlink(failed) && !rests(at->path())) return false;
+  }
+  return !failed;
+}
+
+/// Locks what this user left under a name, if nobody else has. `flags` of a file say O_RDWR: NFS
+/// locks none that is open for reading.
 Descriptor lock_left(const std::string& path, int flags) {
-  Descriptor file(::open(path.c_str(), flags | O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  Descriptor file(::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat info {};
   const bool is_own = file && ::fstat(file.get(), &info) == 0 && info.st_uid == ::geteuid() &&
                       (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode));
-  if (!is_own || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) file.close();
+  if (!is_own || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 || !is_at_rest(path)) file.close();
   return file;
 }
 
@@ -61,7 +81,7 @@ void remove_left_files(const std::string& path) noexcept {
     if (name.size() != begin.size() + kDigits || !name.starts_with(begin)) return;
     if (!is_hexadecimal(std::string_view(name).substr(begin.size()))) return;
     const std::string left = (folder / name).string();
-    if (lock_left(left, 0)) ::unlink(left.c_str());
+    if (lock_left(left, O_RDWR)) ::unlink(left.c_str());
   });
 }
 
@@ -71,7 +91,7 @@ void remove_left_folders(const std::string& parent, const std::string& prefix) n
   each_name(parent, [&](const std::string& name) {
     if (name.size() != begin.size() + kLetters || !name.starts_with(begin)) return;
     const std::string left = (fs::path(parent) / name).string();
-    if (lock_left(left, O_DIRECTORY)) remove_tree(left);
+    if (lock_left(left, O_RDONLY | O_DIRECTORY)) remove_tree(left);
   });
 }
 

@@ -11,7 +11,9 @@ namespace rlreplay {
 [[nodiscard]] bool lock_own(int descriptor, const std::string& path);
 
 /// Removes the files PATH.tmp-XXXXXXXXXXXXXXXX (hexadecimal digits) of this user that nobody has
-/// locked: their writers were killed.
+/// locked and nobody has written for an hour: their writers were killed. Each of the two alone says
+/// too little: some file systems keep locks to a host, and a writer may be at rest. What cannot be
+/// locked, as a folder of NFS or a file that must not be written there, stays.
 void remove_left_files(const std::string& path) noexcept;
 
 /// Removes the folders PREFIX-XXXXXX in `parent`, likewise.
