@@ -47,9 +47,8 @@ class GroupTensors {
   /// Puts what is held of a tensor that lacks elements over those of another dump, which has its
   /// type and shape. Errors: FormatError of reading.
   struct Put {
-    uint64_t count = 0;  // elements
-    std::string
-        contradiction;  // the first element of them that two units say differently; or empty
+    uint64_t count = 0;         // elements
+    std::string contradiction;  // of units about the first element, if any
   };
   [[nodiscard]] Put put_over(const std::string& name, std::span<std::byte> other);
 
