@@ -428,7 +428,7 @@ class Surroundings(Case):
         while not (self.folder / "hangs").exists():
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        self.assertIn("interrupted", process.communicate(timeout=60)[1])
+        self.assertIn("interrupted", process.communicate(timeout=300)[1])
         self.assertGreaterEqual(process.returncode, 128)
         self.assert_nothing_left()
 

@@ -22,7 +22,7 @@ COMPUTING = [["train", "dump/", "--steps", "0..1"], ["rollout", "dump/"], ["gold
 
 
 def run(program, *words):
-    return subprocess.run([program, *words], capture_output=True, text=True, timeout=60)
+    return subprocess.run([program, *words], capture_output=True, text=True, timeout=300)
 
 
 class Look(unittest.TestCase):

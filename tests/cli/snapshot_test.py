@@ -57,7 +57,7 @@ def steady(text, command, folder):
 
 def run(command, folder, environment):
     result = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, text=True,
-                            stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
+                            stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
     out = [f"$ {command}"]
     out += [line.rstrip() for line in steady(result.stdout, command, folder).splitlines()]
     out += [("! " + line).rstrip() for line in steady(result.stderr, command, folder).splitlines()]

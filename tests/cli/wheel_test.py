@@ -54,7 +54,7 @@ class Wheel(unittest.TestCase):
 
     @classmethod
     def say(cls, program, *words, code=0):
-        made = subprocess.run([cls.bin / program, *words], capture_output=True, text=True, timeout=120,
+        made = subprocess.run([cls.bin / program, *words], capture_output=True, text=True, timeout=300,
                               env={"PATH": os.environ["PATH"]})
         if made.returncode != code:
             raise AssertionError(f"exit {made.returncode}: {made.stdout}{made.stderr}")

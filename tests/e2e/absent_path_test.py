@@ -150,7 +150,7 @@ class WhileItRuns(Program):
     NOTES = "nothing is learned"
 
     def ended(self, process, code):
-        out, said = process.communicate(timeout=120)
+        out, said = process.communicate(timeout=300)
         self.assertEqual(process.returncode, code, said)
         said, = [line for line in said.splitlines() if self.NOTES not in line]
         return out, said

@@ -332,7 +332,7 @@ class Targets(Refusal):
         self.refused(USAGE, ["live", "writ"], "capture", "--resume", "-o", path)
         self.assertIsNone(process.poll())
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=300)
         self.assertEqual(process.returncode, 130)
         said, = [line for line in said.splitlines() if "nothing is learned" not in line]
         self.assertIn("interrupted", said)

@@ -148,7 +148,7 @@ class Files(Doctor):
                 path = self.place().with_suffix(".safetensors")
                 path.write_bytes(content)
                 result = subprocess.run(
-                    [self.program, "doctor", path], capture_output=True, text=True, timeout=60,
+                    [self.program, "doctor", path], capture_output=True, text=True, timeout=300,
                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (256 * MIB, 256 * MIB)))
                 self.assertIn(result.returncode, (0, 3), result.stderr)
                 self.assertLessEqual(len(result.stdout.splitlines()), 20)
@@ -533,7 +533,7 @@ class Many(Doctor):
         reference = self.model(weights.experts(self.count))
         others = {name: tensor.put(1, 2) for name, tensor in weights.experts(self.count).items()}
         result = subprocess.run([self.program, "doctor", self.model(others), "--ref", reference],
-                                capture_output=True, text=True, timeout=60)
+                                capture_output=True, text=True, timeout=300)
         self.assertIn(f"observed  {self.count} of {self.count} tensors", result.stdout)
         first = self.model(dict(list(others.items())[:1]))
         self.assertIn(f"observed  {self.count - 1} tensors", self.said(first, "--ref", reference, code=1))

@@ -30,7 +30,7 @@ class GateCase(Case):
         (self.tree / "numbers.json").write_text(text)
 
     def golden(self, *words, code=0, program=(), **variables):
-        result = subprocess.run([*program, self.program, "golden", *words], cwd=self.tree, text=True, timeout=60,
+        result = subprocess.run([*program, self.program, "golden", *words], cwd=self.tree, text=True, timeout=300,
                                 capture_output=True, env={**self.environment, **variables}, stdin=subprocess.DEVNULL)
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         return result

@@ -68,7 +68,7 @@ class GateDump(Case):
                                    stdin=theirs, stdout=subprocess.PIPE, env=self.environment)
         os.close(theirs)
         os.write(ours, keys)
-        shown = process.communicate(timeout=60)[0]
+        shown = process.communicate(timeout=300)[0]
         os.close(ours)
         return " ".join(shown.split())
 

@@ -26,7 +26,7 @@ class GateFailure(Case):
 
     def golden(self, *words, code=0):
         environment = {k: v for k, v in os.environ.items() if k != "CI"}
-        result = subprocess.run([Case.program, "golden", *words], cwd=self.tree, text=True, timeout=60,
+        result = subprocess.run([Case.program, "golden", *words], cwd=self.tree, text=True, timeout=300,
                                 capture_output=True, env=environment, stdin=subprocess.DEVNULL)
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         return result

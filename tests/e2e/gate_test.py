@@ -548,7 +548,7 @@ class Gate(Case):
         while "[q]uit? " not in (shown := os.read(process.stdout.fileno(), 65536).decode()):
             self.assertTrue(shown)
         process.send_signal(signal.SIGINT)
-        self.assertIn("rlreplay: interrupted", process.communicate(timeout=60)[1])
+        self.assertIn("rlreplay: interrupted", process.communicate(timeout=300)[1])
         os.close(ours)
         self.assertEqual((process.returncode, len(self.pending())), (130, 1))
 
@@ -563,7 +563,7 @@ class Gate(Case):
         edited = self.file().replace("step 1 loss 0x1p-1", "step 1 loss 0x1p-2").replace("# 0.5", "# 0.25")
         pathlib.Path(path).write_text(edited)
         os.write(ours, b"a\nbecause\n")
-        said = process.communicate(timeout=60)[1]
+        said = process.communicate(timeout=300)[1]
         os.close(ours)
         self.assertEqual((process.returncode, self.file(), len(self.pending())), (3, edited, 1), said)
         self.assertIn("goldens/train.txt", said)
@@ -578,7 +578,7 @@ class Gate(Case):
     def answer(self, keys):
         ours, process = self.review()
         os.write(ours, keys)
-        self.shown = process.communicate(timeout=60)[0]
+        self.shown = process.communicate(timeout=300)[0]
         os.close(ours)
         return process.returncode
 

@@ -53,7 +53,7 @@ class Write(GateCase):
         accepted = self.file().read_text()
         self.assertIn("0x1p-2", accepted)
         (self.tree / "go").touch()
-        said = process.communicate(timeout=60)
+        said = process.communicate(timeout=300)
         self.assertEqual(process.returncode, 3, said)
         self.assertIn("the file has changed meanwhile", said[1])
         self.assertEqual(self.file().read_text(), accepted)
@@ -65,7 +65,7 @@ class Write(GateCase):
         wait_for(lambda: (self.tree / "started").exists())
         self.golden("quarantine", "goldens", "--until", "9999-12-31", "--owner", "a", "--reason", "b")
         (self.tree / "go").touch()
-        self.assertIn("has changed meanwhile", process.communicate(timeout=60)[1])
+        self.assertIn("has changed meanwhile", process.communicate(timeout=300)[1])
         self.assertEqual(process.returncode, 3)
         self.assertIn("quarantine until 9999-12-31\n", self.file().read_text())
 
@@ -80,7 +80,7 @@ class Write(GateCase):
             time.sleep(0.3)
             self.assertEqual((process.poll(), self.file().read_text()), (None, before))
             holder.stdin.close()
-            self.assertEqual(process.wait(60), 0)
+            self.assertEqual(process.wait(300), 0)
         self.assertIn("quarantine", self.file().read_text())
 
     def test_code_that_is_not_in_git_is_a_change(self):

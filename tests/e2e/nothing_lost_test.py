@@ -48,12 +48,12 @@ class Output(Program):
         process = self.start(*DEMO, "--steps", 12, "-o", dump)
         process.stdout.readline()
         process.stdout.close()
-        self.assertEqual(process.wait(60), 0, process.stderr.read())
+        self.assertEqual(process.wait(300), 0, process.stderr.read())
         self.assertEqual(self.lines("verify", dump)[0]["whole_steps"], 12)
         process = self.start("export", dump, "--to", "jsonl", "-o", "-")
         process.stdout.readline()
         process.stdout.close()
-        self.assertIn(process.wait(60), (0, -signal.SIGPIPE))
+        self.assertIn(process.wait(300), (0, -signal.SIGPIPE))
         self.assertEqual(process.stderr.read(), "")
 
 
@@ -86,7 +86,7 @@ class Output(Program):
             for verb in ("score - --model demo", "tokenize - --model demo"):
                 shell = f'exec "{self.program}" {verb} {redirection}'
                 result = subprocess.run(["sh", "-c", shell], capture_output=True, text=True,
-                                        timeout=20)
+                                        timeout=300)
                 self.assertEqual(result.returncode, ENVIRONMENT, (shell, result.stderr))
                 self.assertIn("standard input could not be read", result.stderr)
 

@@ -129,9 +129,9 @@ class Processes(Case):
                 if len(ranks) == 4 and run.poll() is None:
                     with contextlib.suppress(ProcessLookupError):  # at the end of the run ranks end first
                         os.kill(ranks[victim], signal.SIGKILL)
-                error = run.communicate(timeout=60)[1]
+                error = run.communicate(timeout=300)[1]
                 for process_id in ranks:
-                    wait_for(lambda: not lives(process_id), 20)
+                    wait_for(lambda: not lives(process_id))
                 if victim > 0 and run.returncode == 5:
                     seen += 1
                     named = [line for line in error.splitlines() if f"rank {victim} (" in line]
@@ -157,12 +157,12 @@ class Processes(Case):
                 time.sleep(draw.random())
                 ranks = children(run)
                 os.kill(ranks[victim - 1], signal.SIGSTOP)
-                error = run.communicate(timeout=60)[1]
+                error = run.communicate(timeout=300)[1]
                 self.assertEqual(run.returncode, 5, error)
                 self.assertRegex(error, rf"rank {victim} \(dp {victim}\) has been silent for 2 s: its process "
                                         r"is stopped.*; rank 0 \(dp 0\) waits in .* for rank ")
                 for process_id in ranks:
-                    wait_for(lambda: not lives(process_id), 20)
+                    wait_for(lambda: not lives(process_id))
                 shutil.rmtree(path, ignore_errors=True)
 
     def test_nothing_is_left_behind(self):
@@ -175,9 +175,9 @@ class Processes(Case):
                 ranks = children(run)
                 self.assertEqual(len(ranks), 1)
                 run.send_signal(number)
-                run.communicate(timeout=60)
+                run.communicate(timeout=300)
                 for process_id in ranks:
-                    wait_for(lambda: not lives(process_id), 20)
+                    wait_for(lambda: not lives(process_id))
                 shutil.rmtree(path, ignore_errors=True)
 
     def launch(self, variables_of, arguments, ranks):
@@ -185,7 +185,7 @@ class Processes(Case):
         runs = [subprocess.Popen([self.program, *map(str, arguments)], stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, text=True,
                                  env={**os.environ, **variables_of(rank)}) for rank in range(ranks)]
-        return [(*run.communicate(timeout=120), run.returncode) for run in runs]
+        return [(*run.communicate(timeout=300), run.returncode) for run in runs]
 
     def test_ranks_of_the_environment(self):
         slurm = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_ID": "0",
@@ -227,7 +227,7 @@ class Processes(Case):
         time.sleep(3)
         self.assertEqual([run.poll() for run in runs], [None, None])  # each waits for its own
         runs += [begin(0, 0), begin(1, 1)]
-        ended = [(*run.communicate(timeout=120), run.returncode) for run in runs]
+        ended = [(*run.communicate(timeout=300), run.returncode) for run in runs]
         self.assertEqual([code for _, _, code in ended], [0, 0, 0, 0], ended)
         self.assertEqual(["identical" in out for out, _, _ in ended], [False, True, True, False])
 
@@ -260,7 +260,7 @@ class Processes(Case):
         time.sleep(2)
         self.assertIsNone(runs[1].poll())
         runs[0].send_signal(signal.SIGCONT)
-        said = [run.communicate(timeout=60)[1] for run in runs]
+        said = [run.communicate(timeout=300)[1] for run in runs]
         self.assertEqual([run.returncode for run in runs], [130, 130], said)
         self.assertIn(": interrupted; everything up to ", said[0])
         self.assertEqual(said[1], "")
@@ -271,7 +271,7 @@ class Processes(Case):
         words = ["train", self.alone, "--steps", "1.0"]
         self.assertIn("\033[", self.terminal("stdout", *words))
         result = subprocess.run(["mpirun", "--allow-run-as-root", "-n", "1", self.program, *words],
-                                capture_output=True, text=True, timeout=120, env={**os.environ, "TERM": "xterm"})
+                                capture_output=True, text=True, timeout=300, env={**os.environ, "TERM": "xterm"})
         self.assertIn("step 1.0: identical", result.stdout)
         self.assertNotIn("\033[", result.stdout)
 
@@ -279,7 +279,7 @@ class Processes(Case):
     def test_mpirun(self):
         words = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", self.program, "train",
                  self.alone, "--layout", "dp=2", "--steps", "1.0"]
-        result = subprocess.run(words, capture_output=True, text=True, timeout=120)
+        result = subprocess.run(words, capture_output=True, text=True, timeout=300)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertEqual(result.stdout.count("step 1.0: identical\n"), 1, result.stdout)
 
@@ -291,7 +291,7 @@ class Processes(Case):
         path = self.folder / "by torchrun"
         result = subprocess.run(
             self.under_torchrun("capture", *RUN, "--record", "ops", "--layout", "dp=2", "-o", path),
-            capture_output=True, text=True, timeout=120)
+            capture_output=True, text=True, timeout=300)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.judged(0, "verify", "--deep", path)
         self.assertIn("identical\ncontent", self.judged(0, "diff", self.alone, path).stdout)
@@ -307,10 +307,10 @@ class Processes(Case):
                 wait_for(lambda: (path / "train").exists() or run.poll() is not None)
                 ranks = sorted(children(run), key=rank_of)
                 os.kill(ranks[victim], signal.SIGKILL)
-                said = run.communicate(timeout=120)[0]
+                said = run.communicate(timeout=300)[0]
                 self.assertNotEqual(run.returncode, 0, said)
                 for process_id in ranks:
-                    wait_for(lambda: not lives(process_id), 20)
+                    wait_for(lambda: not lives(process_id))
                 named = [line for line in said.splitlines() if " is gone: " in line]
                 self.assertEqual(len(named), 1, said)
                 self.assertIn(f"rank {victim} (dp {victim}) is gone: its process has ended", named[0])
@@ -325,7 +325,7 @@ class Processes(Case):
                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
                 wait_for(lambda: (path / "train").exists() or run.poll() is not None)
                 os.killpg(run.pid, number)  # as Ctrl-C
-                said = run.communicate(timeout=120)[1]
+                said = run.communicate(timeout=300)[1]
                 ended = [line for line in said.splitlines() if "interrupted" in line or " is gone" in line]
                 self.assertEqual(len(ended), 1, said)
                 self.assertRegex(ended[0], "^rlreplay: .*: interrupted; everything up to .* is stored")

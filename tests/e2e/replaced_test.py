@@ -157,7 +157,7 @@ class Replaced(Program):
                           env={**os.environ, "LD_PRELOAD": str(library)})
         time.sleep(0.3)
         quick = self.start(*DEMO, "--steps", 60, "-o", dump, "--force")
-        codes = {quick.wait(60), late.wait(60)}
+        codes = {quick.wait(300), late.wait(300)}
         self.assertIn(0, codes)
         self.assertLessEqual(codes, {0, USAGE}, quick.stderr.read() + late.stderr.read())
         self.lines("verify", "--deep", dump)

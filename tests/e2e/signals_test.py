@@ -65,7 +65,7 @@ class Signals(Program):
         process.stdout.readline()
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGINT)
-        self.assertIn(process.wait(10), (INTERRUPTED, -signal.SIGINT, -signal.SIGTERM))
+        self.assertIn(process.wait(300), (INTERRUPTED, -signal.SIGINT, -signal.SIGTERM))
 
     def test_temporary_folders(self):
         lines = samples(self.here / "lines.jsonl", 200, 1000)
@@ -134,14 +134,14 @@ class Signals(Program):
                                            stderr=subprocess.PIPE, text=True)
                 wait_for(lambda: "pipe_write" in pathlib.Path(f"/proc/{process.pid}/wchan").read_text())
                 process.send_signal(number)
-                said = process.communicate(timeout=60)[1]
+                said = process.communicate(timeout=300)[1]
                 self.assertIn(process.returncode, (INTERRUPTED, -number), said)
         process = subprocess.Popen([Case.program, *map(str, DEMO), "--steps", "1000", "-o", self.here / "more"],
                                    stdout=theirs, stderr=subprocess.PIPE, text=True)
         wait_for(lambda: any("pipe_write" in task.read_text()
                              for task in pathlib.Path(f"/proc/{process.pid}/task").glob("*/wchan")))
         process.send_signal(signal.SIGTERM)
-        said = process.communicate(timeout=60)[1]
+        said = process.communicate(timeout=300)[1]
         self.assertEqual(process.returncode, INTERRUPTED, said)
         self.assertIn("is stored", said)
         os.close(ours)
@@ -171,10 +171,10 @@ class Signals(Program):
             started = [int(word) for word in pids.read_text().split()]
             pids.unlink()
             process.send_signal(number)
-            process.wait(20)
+            process.wait(300)
             # SIGKILL cannot be answered: the command itself ends, by the kernel.
             ended = started if number != signal.SIGKILL else started[1:]
-            wait_for(lambda: not any(map(is_alive, ended)), 10)
+            wait_for(lambda: not any(map(is_alive, ended)))
             for one in filter(is_alive, started):
                 os.kill(one, signal.SIGKILL)
 
@@ -197,8 +197,8 @@ class Signals(Program):
         process = self.start("capture", "--wrap", "slime", "-o", self.here / "dump", "--", script)
         wait_for(pid.exists)
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(30), INTERRUPTED)
-        wait_for(lambda: not is_alive(int(pid.read_text())), 10)
+        self.assertEqual(process.wait(300), INTERRUPTED)
+        wait_for(lambda: not is_alive(int(pid.read_text())))
 
 
 if __name__ == "__main__":

@@ -75,14 +75,14 @@ class TwoMachines(Case):
 
     def check_ends(self, runs):
         """Each with exit code 5; what all of them said."""
-        said = [(run.communicate(timeout=60)[1], run.returncode) for run in runs]
+        said = [(run.communicate(timeout=300)[1], run.returncode) for run in runs]
         self.assertEqual([code for _, code in said], [5] * len(runs), said)
         return [line for text, _ in said for line in text.splitlines() if " (dp " in line]
 
     def test_the_bits_are_those_of_one_rank(self):
         path = self.folder / "by srun"
         for run in self.start_ranks("capture", *RUN, *LAYOUT, "-o", path):
-            said = run.communicate(timeout=120)[1]
+            said = run.communicate(timeout=300)[1]
             self.assertEqual(run.returncode, 0, said)
         self.check_same(path)
 
@@ -94,7 +94,7 @@ class TwoMachines(Case):
         runs = [self.start(node, [*command, "--node_rank", node, self.program, "capture", *RUN, *LAYOUT,
                                   "-o", path], {}) for node in range(2)]
         for run in runs:
-            said = run.communicate(timeout=120)[1]
+            said = run.communicate(timeout=300)[1]
             self.assertEqual(run.returncode, 0, said)
         self.check_same(path)
 
@@ -111,7 +111,7 @@ class TwoMachines(Case):
                   "-x", f"MASTER_ADDR={HOSTS[0]}", "-x", "MASTER_PORT=29500"]
         named = ["unshare", "--uts", "sh", "-c", f'hostname {MACHINES[0]}; exec "$@"', "sh"]
         run = self.start(0, [*named, *mpirun, self.program, "capture", *RUN, *LAYOUT, "-o", path], {})
-        said = run.communicate(timeout=120)[1]
+        said = run.communicate(timeout=300)[1]
         self.assertEqual(run.returncode, 0, said)
         self.check_same(path)
 

@@ -229,7 +229,7 @@ class Wrap(support.Case):
             stdin=subprocess.DEVNULL, text=True, start_new_session=True)
         self.assertEqual(process.stdout.readline(), "waiting\n")
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=60)
+        _, error = process.communicate(timeout=300)
         self.assertEqual(process.returncode, 130, error)
         self.assertIn("interrupted, and so was the command", error)
         self.assertIn("1 dump files", error)

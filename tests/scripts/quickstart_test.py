@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def run(*words, **options):
-    return subprocess.run([str(word) for word in words], text=True, capture_output=True, timeout=60, **options)
+    return subprocess.run([str(word) for word in words], text=True, capture_output=True, timeout=300, **options)
 
 
 class Quickstart(unittest.TestCase):
