@@ -246,7 +246,7 @@ EDITS = (
       for rank in (0, 1)),
     ("a rank's samples have a value too few", TENSOR,
      put("train_data/0_1.pt", "rollout_data", "ref_log_probs", 0, to=lambda x: [0.0] * 99),
-     every(("ref_log_probs does not have the length of its slice", "train_data/0_1.pt: sample 0"),
+     every(("ref_log_probs has 99 entries, 18 are expected", "train_data/0_1.pt: sample 0"),
            IMPORT, MISMATCH, DIFF)),
     *((f"{column} of a sample of {size} entries", run, train(file, column, row, to=[0.0] * size),
        every((f"{column} {said}", f"{file}: sample"), *(REFUSING[2:] if size else REFUSING)))
