@@ -480,7 +480,9 @@ class Searches(Case):
     def test_what_cannot_be_used_is_found_before_anything_runs(self):
         path, commits = self.repository("exit 0", "exit 1")
         ran = self.folder / "ran"
+        (self.folder / "link").symlink_to(self.folder / "nowhere")
         for option, code, sentence in ((["--junit", "nowhere/x.xml"], 128, "no folder for this report"),
+                                       (["--markdown", self.folder / "link"], 129, "a link that leads nowhere"),
                                        (["--html", self.folder], 128, "cannot be written there: Is a directory"),
                                        (["--timeout", "-1"], 129, "seconds from 0 to 1e9, not -1"),
                                        (["--dependency", "dep=../nothere"], 128, "there is no such folder"),

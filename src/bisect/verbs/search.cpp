@@ -38,11 +38,12 @@ void check_files(const SearchOptions& options) {
   for (const std::string& path : {options.markdown, options.junit, options.html}) {
     if (path.empty()) continue;
     std::error_code absent;
-    const auto folder = std::filesystem::absolute(output_file(path)).parent_path();
+    const bool is_folder = std::filesystem::is_directory(path, absent);
+    const auto folder =
+        std::filesystem::absolute(is_folder ? path : output_file(path)).parent_path();
     if (!std::filesystem::is_directory(folder, absent)) {
       throw Error(ErrorCode::kIncomplete, "there is no folder for this report", path);
     }
-    const bool is_folder = std::filesystem::is_directory(path, absent);
     if (is_folder || ::access(folder.c_str(), W_OK) != 0) {
       throw environment_error("this report cannot be written there", path,
                               is_folder ? EISDIR : errno);
