@@ -19,8 +19,6 @@ void make_names_durable(const std::string& folder) {
   throw environment_error("could not make the folder durable", folder);
 }
 
-namespace {
-
 bool has_name(int file, int folder, const std::string& name) {
   struct stat own {
   }, named{};
@@ -28,8 +26,6 @@ bool has_name(int file, int folder, const std::string& name) {
          ::fstatat(folder, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
          own.st_dev == named.st_dev && own.st_ino == named.st_ino;
 }
-
-}  // namespace
 
 Descriptor open_locked(int folder, const std::string& name, int flags, const std::string& where) {
   while (true) {

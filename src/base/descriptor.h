@@ -37,6 +37,10 @@ class Descriptor {
 /// Makes the names in a folder durable. Errors: kEnvironment.
 void make_names_durable(const std::string& folder);
 
+/// Whether an open file is the one that has `name` in a folder (AT_FDCWD: where this process is); a
+/// link is a file of its own.
+[[nodiscard]] bool has_name(int file, int folder, const std::string& name);
+
 /// Opens `name` in a folder and takes its exclusive lock, which lasts until the descriptor is
 /// closed. The lock is that of the file which has the name then: one that was removed or replaced
 /// between opening and locking is opened anew. `flags` as of open; links are not followed.

@@ -66,10 +66,7 @@ bool is_hexadecimal(std::string_view text) {
 
 bool lock_own(int descriptor, const std::string& path) {
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
-  struct stat own {
-  }, named{};
-  return ::fstat(descriptor, &own) == 0 && ::lstat(path.c_str(), &named) == 0 &&
-         own.st_dev == named.st_dev && own.st_ino == named.st_ino;
+  return has_name(descriptor, AT_FDCWD, path);
 }
 
 void remove_left_files(const std::string& path) noexcept {

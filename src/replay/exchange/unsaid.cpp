@@ -1,6 +1,9 @@
 #include "src/replay/exchange/unsaid.h"
 
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "format/columns.h"
 #include "format/dump_content.h"
@@ -67,6 +70,17 @@ std::optional<Fields> fields_of(const format::DumpReader& dump, const format::Un
   return fields_of(content);
 }
 
+/// The names of what was written otherwise than it is here, not at all, or though it is not here.
+std::vector<std::string> differing(Fields here, const Fields& said) {
+  for (const auto& [name, hash] : said) here.emplace(name, Hash());
+  std::vector<std::string> names;
+  for (const auto& [name, hash] : here) {
+    const auto at = said.find(name);
+    if (at == said.end() || at->second != hash) names.push_back(name);
+  }
+  return names;
+}
+
 }  // namespace
 
 void Unsaid::compare(const format::DumpReader& dump, const format::UnitReader& unit,
@@ -84,11 +98,7 @@ void Unsaid::compare(const format::DumpReader& dump, const format::UnitReader& u
   const std::string kind(format::kind_of(unit.record().path));
   std::optional<Fields> here = fields_of(dump, unit, group);
   if (!here) return add_unknown(unit, group);
-  const Fields said = fields_of(kind, written);
-  for (const auto& [name, hash] : said) here->emplace(name, Hash());
-  for (const auto& [name, hash] : *here) {
-    const auto at = said.find(name);
-    if (at != said.end() && at->second == hash) continue;
+  for (const std::string& name : differing(std::move(*here), fields_of(kind, written))) {
     const std::string presence = format::presence_name(name);
     const bool some = unit.find(group + "/" + presence) != nullptr;
     ++fields_[kind][some ? name + " with " + presence : name];
@@ -99,11 +109,8 @@ void Unsaid::compare_joined(const format::DumpReader& dump, const std::string& k
                             const std::string& group, const std::vector<Dataset>& written) {
   Fields here = format::read_fields(dump, kind, group);
   std::erase_if(here, [](const auto& field) { return field.first.starts_with("events/"); });
-  const Fields said = fields_of(kind, written);
-  for (const auto& [name, hash] : said) here.emplace(name, Hash());
-  for (const auto& [name, hash] : here) {
-    const auto at = said.find(name);
-    if (at == said.end() || at->second != hash) ++fields_[kind][name];
+  for (const std::string& name : differing(std::move(here), fields_of(kind, written))) {
+    ++fields_[kind][name];
   }
 }
 

@@ -15,7 +15,7 @@ namespace {
 template <class Data, class Values, class Prompt>
 void add_column(const Data& data, std::string_view name, const Values& column, const Prompt& prompt,
                 StepValues& to) {
-  StepValueDifference found{.name = std::string(name) + " of prompts"};
+  StepValueDifference found{.name = std::string(name).append(kOfPrompts)};
   for (size_t s = 0; s < data.size(); ++s) {
     if (!column.has(s)) continue;
     const uint64_t begin = data.offsets[s];

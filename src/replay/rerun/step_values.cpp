@@ -28,8 +28,6 @@ void StepValues::add(StepValueDifference numbers) {
 
 namespace {
 
-constexpr std::string_view kOfPrompts = " of prompts";
-
 /// The names in the order in which a run computes their numbers; scalars come behind them.
 constexpr std::string_view kComputed[] = {"loss_mask",  "finish",        "rollout_log_probs",
                                           "rewards",    "ref_log_probs", "old_log_probs",

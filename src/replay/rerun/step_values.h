@@ -29,6 +29,9 @@ struct StepValueDifference {
             std::optional<int64_t> of_token);
 };
 
+/// Ends the name of the numbers that a column has at the tokens of prompts.
+inline constexpr std::string_view kOfPrompts = " of prompts";
+
 /// The numbers that a step recorded beside its events, against those of its replay, by bits.
 struct StepValues {
   int64_t compared = 0;
