@@ -120,6 +120,7 @@ void write_all(int file, std::span<const std::byte> bytes, System& system,
 
 /// Makes what was written to a file or folder durable.
 void make_durable(int file, System& system, const std::string& where);
+
 /// Makes durable all that was written to the filesystem of a file or folder. Errors: kEnvironment.
 void make_filesystem_durable(int file, System& system, const std::string& where);
 

@@ -39,6 +39,7 @@ struct Extents {
 };
 
 inline constexpr std::string_view kPresenceSuffix = "_present";
+
 /// The names of the datasets beside the column `name`: which samples have a value, where the values
 /// of each sample begin, and how many each token has.
 [[nodiscard]] inline std::string presence_name(std::string_view name) {

@@ -15,12 +15,14 @@ namespace rlreplay::format {
 
 /// Where the journals of a dump lie, one of each writer.
 inline constexpr char kJournalFolder[] = "journal";
+
 /// The one journal of a dump of version 0.1.
 inline constexpr char kOldJournalName[] = "journal.jsonl";
 inline constexpr uint64_t kMaxJournalBytes = uint64_t{1} << 30;
 
 /// The path of a writer's journal; of no name that of version 0.1.
 [[nodiscard]] std::string journal_path(std::string_view writer);
+
 /// The writer whose journal has this path; nothing where it is no journal's.
 [[nodiscard]] std::optional<std::string> writer_of(std::string_view path);
 
@@ -45,6 +47,7 @@ struct Journal {
 /// Reads a journal, a piece of the file at a time. A last line without its end is left out: it was
 /// never acknowledged. Errors: FormatError, from kRecordSyntax to kWriter.
 [[nodiscard]] Journal read_journal(const OpenFile& file);
+
 /// Reads a journal from bytes in memory, as a fuzzer has them; `path` is what errors name.
 [[nodiscard]] Journal parse_journal(std::span<const std::byte> bytes, const std::string& path);
 

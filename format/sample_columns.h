@@ -17,6 +17,7 @@ enum class Axis { kSample, kToken, kResponse };
 /// Which samples have a value. Empty when all have one.
 /// Shapes: [S] of 0 and 1, or [0].
 using Presence = std::vector<uint8_t>;
+
 /// Whether the sample has a value.
 [[nodiscard]] inline bool is_present(const Presence& presence, size_t sample) {
   return presence.empty() || presence[sample] != 0;

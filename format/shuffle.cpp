@@ -26,6 +26,7 @@ Bytes16 high(Bytes16 a, Bytes16 b) {
   return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
                                  31);
 }
+
 /// Their inverses: every second byte of a and b in a row.
 Bytes16 even(Bytes16 a, Bytes16 b) {
   return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);

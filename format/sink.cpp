@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -17,10 +16,7 @@ namespace rlreplay::format {
 void MemorySink::resize(uint64_t size) {
   if (size > capacity_) {
     const size_t room = std::max<size_t>(static_cast<size_t>(size), capacity_ + capacity_ / 2);
-    auto* grown = static_cast<std::byte*>(std::realloc(data_.get(), room));
-    if (grown == nullptr) throw std::bad_alloc();
-    static_cast<void>(data_.release());  // realloc has taken it
-    data_.reset(grown);
+    if (!rlreplay::resize(data_, room)) throw std::bad_alloc();
     capacity_ = room;
   }
   if (size > size_) std::memset(data_.get() + size_, 0, static_cast<size_t>(size) - size_);

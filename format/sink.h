@@ -2,12 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 #include <span>
 #include <string>
 
 #include "format/system.h"
+#include "src/base/memory_block.h"
 
 namespace rlreplay::format {
 
@@ -22,12 +21,6 @@ class Sink {
   /// The end of the file.
   virtual void resize(uint64_t size) = 0;
 };
-
-/// Memory that grows by realloc, which new and delete have no word for.
-struct FreeMemory {
-  void operator()(std::byte* p) const { std::free(p); }
-};
-using MemoryBlock = std::unique_ptr<std::byte[], FreeMemory>;
 
 /// A file in memory.
 class MemorySink final : public Sink {

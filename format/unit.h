@@ -12,8 +12,10 @@
 namespace rlreplay::format {
 
 inline constexpr char kFormat[] = "rlreplay";
+
 /// The version of the format that is written.
 extern const int kMajor, kMinor;
+
 /// The version that had one writer, whose journal lay beside the manifest.
 inline constexpr char kOldVersion[] = "0.1";
 

@@ -16,8 +16,10 @@ enum class Framework { kSlime, kMiles, kRelax, kUnknown };
 /// What commands and dumps call them, in that order.
 inline constexpr std::array<std::string_view, 4> kFrameworkNames = {"slime", "miles", "relax",
                                                                     "unknown"};
+
 /// The names of the frameworks alone, without "unknown".
 inline constexpr auto kFrameworks = std::span(kFrameworkNames).first<3>();
+
 /// The names of those frameworks whose launchers (--wrap) and formulas (--dialect) are known.
 inline constexpr auto kDialects = kFrameworks.first<2>();
 

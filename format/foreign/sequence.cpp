@@ -70,23 +70,23 @@ Packing packing_of(std::span<const Value> values) {
 }  // namespace
 
 Value Sequence::operator[](size_t i) const {
-  if (packing_ == Packing::kValues) return static_cast<const Value*>(data_)[i];
+  if (packing_ == Packing::kValues) return items<Value>()[i];
   return is_integers() ? Value::of_int(integer(i)) : Value::of_float(real(i));
 }
 
 int64_t Sequence::integer(size_t i) const {
-  if (packing_ == Packing::kU8) return static_cast<const uint8_t*>(data_)[i];
-  if (packing_ == Packing::kI32) return static_cast<const int32_t*>(data_)[i];
+  if (packing_ == Packing::kU8) return items<uint8_t>()[i];
+  if (packing_ == Packing::kI32) return items<int32_t>()[i];
   check(packing_ == Packing::kI64, "a list of integers");
-  return static_cast<const int64_t*>(data_)[i];
+  return items<int64_t>()[i];
 }
 
 double Sequence::real(size_t i) const {
   if (packing_ == Packing::kF32) {
-    return static_cast<double>(static_cast<const float*>(data_)[i]);
+    return static_cast<double>(items<float>()[i]);
   }
   check(packing_ == Packing::kF64, "a list of floats");
-  return static_cast<const double*>(data_)[i];
+  return items<double>()[i];
 }
 
 void Sequence::append(std::span<const Value> values, bool packed, Budget* budget) {
@@ -100,7 +100,7 @@ void Sequence::append(std::span<const Value> values, bool packed, Budget* budget
 }
 
 void Sequence::clear() {
-  std::free(std::exchange(data_, nullptr));
+  data_.reset();
   size_ = capacity_ = 0;
 }
 
@@ -108,9 +108,7 @@ void Sequence::fit(Budget* budget) {
   const size_t bytes = size_ * item_size(packing_);
   if (fitted_ || bytes == 0 || bytes == capacity_) return;
   fitted_ = true;
-  void* data = std::realloc(data_, bytes);
-  if (data == nullptr) return;  // it fits as it is
-  data_ = data;
+  if (!resize(data_, bytes)) return;  // it fits as it is
   if (budget != nullptr) budget->give_back(capacity_ - bytes);
   capacity_ = bytes;
 }
@@ -122,9 +120,7 @@ void Sequence::reserve(size_t size, size_t item, Budget* budget) {
   // A quarter more at a time: the lists of a large dump would waste a third when doubled.
   const size_t grown = capacity_ == 0 ? bytes : std::max(bytes, capacity_ + capacity_ / 4);
   if (budget != nullptr) budget->hold(grown - capacity_);
-  void* data = std::realloc(data_, grown);
-  if (data == nullptr) throw std::bad_alloc();
-  data_ = data;
+  if (!resize(data_, grown)) throw std::bad_alloc();
   capacity_ = grown;
 }
 
@@ -156,17 +152,17 @@ void Sequence::store(std::span<const Value> values) {
     case Packing::kEmpty:
       return;
     case Packing::kU8:
-      return write(static_cast<uint8_t*>(data_), integer);
+      return write(items<uint8_t>(), integer);
     case Packing::kI32:
-      return write(static_cast<int32_t*>(data_), integer);
+      return write(items<int32_t>(), integer);
     case Packing::kI64:
-      return write(static_cast<int64_t*>(data_), integer);
+      return write(items<int64_t>(), integer);
     case Packing::kF32:
-      return write(static_cast<float*>(data_), real);
+      return write(items<float>(), real);
     case Packing::kF64:
-      return write(static_cast<double*>(data_), real);
+      return write(items<double>(), real);
     case Packing::kValues:
-      std::memcpy(static_cast<Value*>(data_) + size_, values.data(), values.size_bytes());
+      std::memcpy(items<Value>() + size_, values.data(), values.size_bytes());
       return;
   }
 }

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <span>
 #include <utility>
 
 #include "format/foreign/value.h"
 #include "src/base/budget.h"
 #include "src/base/error.h"
+#include "src/base/memory_block.h"
 
 namespace rlreplay::foreign {
 
@@ -24,7 +24,6 @@ class Sequence {
     swap(other);
     return *this;
   }
-  ~Sequence() { std::free(data_); }
 
   size_t size() const { return size_; }
   size_t bytes() const { return capacity_; }
@@ -45,7 +44,7 @@ class Sequence {
   /// The elements where packing() is kValues: none of a list of integers or floats.
   std::span<const Value> values() const {
     if (packing_ != Packing::kValues) return {};
-    return {static_cast<const Value*>(data_), size_};
+    return {items<Value>(), size_};
   }
 
   /// Calls `see` with all elements as one span of the type that they are packed in. Only where the
@@ -58,7 +57,7 @@ class Sequence {
   void append(std::span<const Value> values, bool packed, Budget* budget = nullptr);
 
   /// Replaces the value i of an unpacked sequence.
-  void set(size_t i, Value value) { static_cast<Value*>(data_)[i] = value; }
+  void set(size_t i, Value value) { items<Value>()[i] = value; }
 
   /// Gives back memory that no value takes, the first time; a list that grows again keeps its room.
   void fit(Budget* budget = nullptr);
@@ -74,6 +73,16 @@ class Sequence {
   void repack(Packing packing, Budget* budget);
   void store(std::span<const Value> values);
 
+  /// The memory as what it is packed in.
+  template <class T>
+  T* items() {
+    return static_cast<T*>(static_cast<void*>(data_.get()));
+  }
+  template <class T>
+  const T* items() const {
+    return static_cast<const T*>(static_cast<const void*>(data_.get()));
+  }
+
   void swap(Sequence& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
@@ -82,7 +91,7 @@ class Sequence {
     std::swap(fitted_, other.fitted_);
   }
 
-  void* data_ = nullptr;
+  MemoryBlock data_;
   size_t size_ = 0;
   size_t capacity_ = 0;  // in bytes
   Packing packing_ = Packing::kEmpty;
@@ -91,21 +100,19 @@ class Sequence {
 
 template <class See>
 decltype(auto) Sequence::see_packed(See see) const {
-  const auto items = [&]<class T>(T /*type*/) {
-    return std::span<const T>(static_cast<const T*>(data_), size_);
-  };
+  const auto span = [&]<class T>(T /*type*/) { return std::span<const T>(items<T>(), size_); };
   switch (packing_) {
     case Packing::kI32:
-      return see(items(int32_t()));
+      return see(span(int32_t()));
     case Packing::kI64:
-      return see(items(int64_t()));
+      return see(span(int64_t()));
     case Packing::kF32:
-      return see(items(float()));
+      return see(span(float()));
     case Packing::kF64:
-      return see(items(double()));
+      return see(span(double()));
     default:
       check(packing_ != Packing::kValues, "a list of numbers");
-      return see(items(uint8_t()));
+      return see(span(uint8_t()));
   }
 }
 

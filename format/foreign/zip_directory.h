@@ -17,6 +17,7 @@ struct ZipEntry {
   uint16_t method = 0;
   uint16_t flags = 0;
 };
+
 /// The members of an archive. Names are views of its bytes.
 struct ZipDirectory {
   std::vector<ZipEntry> entries;  // in the order of the directory

@@ -11,6 +11,7 @@ namespace rlreplay {
 [[nodiscard]] constexpr bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
+
 /// A letter, a digit or `_`.
 [[nodiscard]] constexpr bool is_word_character(char c) {
   return is_letter(c) || is_digit(c) || c == '_';

@@ -29,10 +29,12 @@ using GoldenEntries = std::map<std::string, std::string, std::less<>>;
 
 /// The number of a value that golden_value wrote of a float; nothing of any other.
 [[nodiscard]] std::optional<double> golden_number(const std::string& value);
+
 /// How many ulps lie from `recorded` to `now`; nothing unless both are floats of one type and no
 /// NaN, and int64 holds the number.
 [[nodiscard]] std::optional<int64_t> golden_distance(const std::string& recorded,
                                                      const std::string& now);
+
 /// What a golden file says.
 struct GoldenFile {
   std::string made_by;  // how to make it again; may have several lines
@@ -48,11 +50,13 @@ struct GoldenFile {
 /// Errors: kUnsupported for another version; kCorrupt, naming the line, for no golden file, a key
 /// without value, a key twice, and for a conflict that a merge left.
 [[nodiscard]] GoldenFile parse_golden(std::string_view text, const std::string& where);
+
 /// Errors: also those of read_file.
 [[nodiscard]] GoldenFile read_golden(const std::string& path);
 
 /// Errors: kUsage for a key that a line cannot hold.
 [[nodiscard]] std::string golden_text(const GoldenFile& file);
+
 /// The file appears whole or not at all. Errors: as golden_text, and kEnvironment.
 void write_golden(const std::string& path, const GoldenFile& file);
 

@@ -27,8 +27,10 @@ struct Hash {
 
 [[nodiscard]] Hash hash_of(std::span<const std::byte> bytes);
 [[nodiscard]] Hash hash_of(std::string_view text);
+
 /// XXH3-128 with another seed than 0.
 [[nodiscard]] Hash hash_of(std::span<const std::byte> bytes, uint64_t seed);
+
 /// XXH3-64 with seed 0: the seed of another hash, and no identity.
 [[nodiscard]] uint64_t seed_of(std::span<const std::byte> bytes);
 

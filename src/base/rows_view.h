@@ -37,6 +37,7 @@ struct RowsView {
     return data + static_cast<size_t>(row * stride + col) * size_of(dtype);
   }
 };
+
 /// A view of elements in memory; without a stride each row lies right behind the one before.
 template <class T>
 [[nodiscard]] RowsView rows_view(const T* data, int64_t rows, int64_t cols, int64_t stride) {

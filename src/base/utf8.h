@@ -17,6 +17,7 @@ struct Utf8Fault {
   size_t length = 0;        // 0: the text is well-formed
   bool incomplete = false;  // the text ends inside a sequence that more bytes could complete
 };
+
 /// The first fault of a text; its length is 0 where there is none.
 [[nodiscard]] Utf8Fault find_utf8_fault(std::string_view bytes,
                                         Surrogates surrogates = Surrogates::kRefused);

@@ -19,6 +19,7 @@ inline constexpr uint8_t kRankCallKinds = 5;
 
 /// The orders of rank 0, and what is answered.
 inline constexpr RankCall kOrderCall{RankGroup::kWorld, RankCall::Kind::kOrder};
+
 /// The elements of a part that was shown to rank 0, on their way back.
 inline constexpr RankCall kPartCall{RankGroup::kWorld, RankCall::Kind::kPart};
 

@@ -31,6 +31,7 @@ void emit_losses(const Runtime& runtime, Losses& losses);
 
 /// Every parameter's exact sum.
 void emit_gradients(const Runtime& runtime, const ParameterTable& parameters, Gradients& gradients);
+
 /// What a rank holds of every parameter: `values` are the elements `held` of its flat storage.
 template <class T>
 void emit_parts(const Runtime& runtime, const Model& model, Phase phase, Op op, T* values,

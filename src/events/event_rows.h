@@ -27,6 +27,7 @@ struct SampleShape {
 
 /// The row at an index into a set; none outside of it.
 [[nodiscard]] std::optional<Element> row_at(const RowSet& rows, int64_t index);
+
 /// The index of a row; -1 for one that is not in the set.
 [[nodiscard]] int64_t index_of(const RowSet& rows, uint64_t sample, int64_t position);
 

@@ -129,6 +129,7 @@ struct ResolvedInput {
   bool before = false;
 };
 [[nodiscard]] std::vector<ResolvedInput> event_inputs(const Event& event, int64_t layers);
+
 /// The inputs of `event` that exist in such a model.
 [[nodiscard]] std::vector<ResolvedInput> event_inputs(const Event& event, const ModelConfig& model);
 

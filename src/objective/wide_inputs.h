@@ -17,6 +17,7 @@ using WideToken = TokenNumbers<double>;
                                            std::span<const WideToken> sample);
 [[nodiscard]] TokenTerms token_objective(const ObjectiveConfig& config, const WideToken& token,
                                          const SequenceTerms& sequence);
+
 /// old - current log-probability, as a step's records have it: GSPO's is the sample's mean.
 [[nodiscard]] double policy_kl(const ObjectiveConfig& config, const WideToken& token,
                                const SequenceTerms& sequence);
@@ -28,12 +29,14 @@ void add(Losses& to, const TokenTerms& token, double entropy, double weight);
 struct WideTargets {
   std::vector<double> old_log_probs, ref_log_probs, values, teacher_log_probs, reverse_kl;
 };
+
 /// As compute_returns in advantage.h.
 [[nodiscard]] Returns compute_returns(const AdvantageConfig& config,
                                       std::span<const Sample> samples,
                                       std::span<const double> rewards,
                                       std::span<const WideTargets> targets,
                                       std::span<const size_t> rewarded);
+
 /// Distillation: what a sample's advantages lose of its tokens' reverse KL, which is the recorded
 /// one, or else of the teacher; without its coefficient nothing. Shapes: all of the response.
 void charge_reverse_kl(const AdvantageConfig& config, const WideTargets& targets,

@@ -19,6 +19,7 @@ using namespace rlreplay::engine::test;
 namespace {
 
 constexpr int64_t kTokens = 512;
+
 /// What the estimate leaves out: stacks and buffers of threads, the allocator's rounding, and pages
 /// that were resident before. A buffer that is forgotten is a larger share of models of this size.
 constexpr double kUncounted = 0.2;

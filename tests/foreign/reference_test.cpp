@@ -7,6 +7,7 @@
 
 #include "format/foreign/dump_check.h"
 #include "src/base/json_value.h"
+#include "src/base/pipe.h"
 #include "tests/foreign/support.h"
 #include "tests/material.h"
 
@@ -83,22 +84,20 @@ struct Answer {
 
 /// Runs `answer` in a child of at most two seconds of processor time.
 Answer ask(const std::string& path, const fs::path& folder) {
-  int ends[2];
-  REQUIRE(::pipe(ends) == 0);
+  Pipe pipe = make_pipe();
   const pid_t child = ::fork();
   if (child == 0) {
     const rlimit limit{2, 2};
     ::setrlimit(RLIMIT_CPU, &limit);
     if (::chdir(folder.c_str()) != 0) ::_exit(2);
-    ::_exit(answer(path, ends[1]));
+    ::_exit(answer(path, pipe.write.get()));
   }
-  ::close(ends[1]);
+  pipe.write.close();
   Answer result;
   char piece[4096];
-  for (ssize_t n = 0; (n = ::read(ends[0], piece, sizeof(piece))) > 0;) {
+  for (ssize_t n = 0; (n = ::read(pipe.read.get(), piece, sizeof(piece))) > 0;) {
     result.lines.append(piece, static_cast<size_t>(n));
   }
-  ::close(ends[0]);
   rusage usage{};
   REQUIRE(::wait4(child, &result.status, 0, &usage) == child);
   result.peak = usage.ru_maxrss;

@@ -12,8 +12,8 @@
 namespace rlreplay::kernels::test {
 
 /// The pools of 1, 2 and 4 threads.
-inline std::vector<std::unique_ptr<ThreadPool>>& pools() {
-  static auto all = [] {
+inline const std::vector<std::unique_ptr<ThreadPool>>& pools() {
+  static const auto all = [] {
     std::vector<std::unique_ptr<ThreadPool>> out;
     for (const int threads : {1, 2, 4}) out.push_back(std::make_unique<ThreadPool>(threads));
     return out;

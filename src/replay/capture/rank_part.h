@@ -30,6 +30,7 @@ struct RankParts {
   std::vector<ParameterPart> weights;
   std::vector<ParameterPart> moments;
 };
+
 /// The parts of each parameter, in the order of the table, that a rank of the layout writes.
 [[nodiscard]] RankParts rank_parts(const ModelConfig& config, const Layout& layout, int rank);
 

@@ -9,6 +9,7 @@ namespace rlreplay::replay {
 /// `identical`, or `identical in content; 2 kept files differ`: what is kept beside the content is
 /// not the same
 [[nodiscard]] std::string identical_verdict(const DumpsDifference& difference);
+
 /// `differ: 1 option, 2 rollouts, 3 steps`
 [[nodiscard]] std::string diff_verdict(const DumpsDifference& difference);
 

@@ -29,6 +29,7 @@ constexpr auto kInside = std::to_array<Names>({
     {"mlp.router.weight", "mlp.gate.weight"},
     {"mlp.experts.local_experts.*.linear_fc2.weight", "mlp.experts.*.down_proj.weight"},
 });
+
 /// Products fused of gate and up, and what both are called then with `?` in their places.
 constexpr auto kPairs = std::to_array<Names>({
     {"mlp.linear_fc1.weight", "mlp.?_proj.weight"},

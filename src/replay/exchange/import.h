@@ -44,6 +44,7 @@ struct ImportReport {
 
 /// A line a kind of finding, for people.
 [[nodiscard]] std::string findings_text(const ImportReport& report);
+
 /// The beginning of the line that says for machines what an import to `dump` made.
 [[nodiscard]] JsonLine import_line(std::string_view schema, const std::string& dump,
                                    const ImportReport& report);

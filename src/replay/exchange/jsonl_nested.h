@@ -19,16 +19,20 @@ namespace rlreplay::replay::jsonl {
 /// that have it must have the members of the first.
 [[nodiscard]] std::optional<format::NamedColumns> components(const std::vector<Row>& rows,
                                                              std::string_view key);
+
 /// The keys `versions` and `version_starts`, each of which all lines have or none.
 [[nodiscard]] std::optional<format::Versions> versions(const std::vector<Row>& rows);
+
 /// Whether a call's object has room for a number of this name.
 [[nodiscard]] bool is_number_of_call(std::string_view name);
 
 /// The key `calls`; a line without it has no call. A call's `finish`, `truncated`, `version` and
 /// `seed` are of all calls or of none; its other members are numbers, NaN where a call lacks one.
 [[nodiscard]] std::optional<format::Calls> calls(const std::vector<Row>& rows);
+
 /// The key `experts`, which all lines have or none, with the same layers and slots.
 [[nodiscard]] std::optional<format::Experts> experts(const std::vector<Row>& rows);
+
 /// The key `nucleus`, which lines may lack: the ids that top-p left for each response token.
 [[nodiscard]] std::optional<format::TokenSets> nuclei(const std::vector<Row>& rows);
 

@@ -32,6 +32,7 @@ struct Golden {
 /// Reads a golden file.
 /// Errors: those of read_golden; kUsage for a tolerance, or a quarantine, that is none.
 [[nodiscard]] Golden read(const std::string& path);
+
 /// Writes a golden file. Errors: those of write_golden.
 void write(const std::string& path, const Golden& golden);
 

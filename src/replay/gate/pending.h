@@ -15,6 +15,7 @@ namespace rlreplay::gate {
 /// Keeps what the last check of a file found as its candidate, which says of what `golden` it would
 /// take the place. Errors: those of write; kEnvironment.
 void keep_candidate(const std::string& path, const Golden& golden, Golden candidate);
+
 /// Removes the candidate of a golden file, if there is one. Errors: kEnvironment.
 void drop_candidate(const std::string& path);
 
@@ -25,6 +26,7 @@ void drop_log(const std::string& path);
 
 /// Whether a golden file has a candidate, and whether it can still take the file's place.
 enum class Pending { kNone, kCurrent, kStale };
+
 /// The state of a file's candidate; kStale where the golden file is no longer what that was
 /// compared with, or cannot be read.
 [[nodiscard]] Pending pending(const std::string& path);

@@ -29,6 +29,7 @@ struct RolloutSummary {
 
 /// The rollouts of a dump by ascending id.
 [[nodiscard]] std::vector<RolloutSummary> summarize_rollouts(const format::DumpReader& dump);
+
 /// The evaluations that an import keeps beside the rollouts (`eval_` files), by their units' order.
 [[nodiscard]] std::vector<RolloutSummary> summarize_evaluations(const format::DumpReader& dump);
 

@@ -85,6 +85,7 @@ struct Mismatch {
 
 /// "8-15" for a bucket of a power of two.
 [[nodiscard]] std::string bucket_name(int64_t from);
+
 /// "1e-04" for the lower end of a decade, "0" for the first two.
 [[nodiscard]] std::string decade_name(size_t decade);
 

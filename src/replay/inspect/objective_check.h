@@ -13,6 +13,7 @@ namespace rlreplay::replay {
 /// What a comparison of recorded with computed numbers gives: every bit is equal; other bits, all
 /// within the tolerance; one beyond it; nothing was recorded; an input was not recorded.
 enum class Verdict { kEqual, kRounding, kDifferent, kNotRecorded, kNoInput };
+
 /// "equal", "rounding", "different", "not recorded", "not computable".
 [[nodiscard]] std::string_view to_string(Verdict verdict);
 

@@ -29,6 +29,7 @@ constexpr double kSums32 = 0x1p-19;
 struct SummedSample {
   std::span<const double> kl, values;
 };
+
 /// Sets those returns and advantages to NaN that a term which is not finite makes NaN in the sums
 /// of slime's REINFORCE++ and of both frameworks' GAE; others stay as they are. `samples`: all of
 /// the rollout, those of several ranks as if one summed them.

@@ -12,6 +12,7 @@ namespace rlreplay::replay {
 /// kPrompt: those of a recorded group there too. kWhole: all samples of the rollout. kConsecutive:
 /// `group_size` samples at a time, by ascending id.
 enum class Grouping { kRecorded, kPrompt, kWhole, kConsecutive };
+
 /// What sums over tokens are divided by, and so each token's weight in losses and clip fractions.
 /// kStep: the step's trajectories and their unmasked tokens, as recorded. kSamples: its samples,
 /// each a trajectory of its own. kRollout: the trajectories of all steps of the rollout. kUnmasked:

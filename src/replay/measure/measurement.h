@@ -73,6 +73,7 @@ struct Measurement {
 
 /// A word that a file can hold: `ran`, `crashed`, ...
 [[nodiscard]] std::string_view to_string(RunKind kind);
+
 /// The kind that a word of to_string() names. Errors: kCorrupt for any other word.
 [[nodiscard]] RunKind run_kind_of(std::string_view word);
 

@@ -12,10 +12,12 @@ namespace rlreplay::replay {
 
 /// The dialect: Miles' where the options name it, else slime's.
 [[nodiscard]] engine::Dialect dialect(const RunOptions& options);
+
 /// From rewards to advantages. The advantage estimator's name stands for this part and for the
 /// policy loss of objective_config(): gspo and cispo have grpo's advantages.
 /// Errors: kInternal for names that the option table does not have.
 [[nodiscard]] engine::AdvantageConfig advantage_config(const RunOptions& options);
+
 /// From log-probabilities and advantages to the loss. Errors: as advantage_config.
 [[nodiscard]] engine::ObjectiveConfig objective_config(const RunOptions& options);
 

@@ -120,6 +120,7 @@ enum class Section {
   kMachine,
   kRecord
 };
+
 /// The heading over a section: "Prompts and rewards".
 [[nodiscard]] std::string_view title(Section section);
 

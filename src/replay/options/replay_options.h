@@ -16,6 +16,7 @@ enum class Effect {
   kSpeed,  // the bits stay as they are, by contract
   kNone,   // the record says it, nothing of it is done, or another option that it needs is off
 };
+
 /// What an imported record has of all samples that are trained on, so that no option computes it.
 struct RecordGives {
   bool advantages = false;

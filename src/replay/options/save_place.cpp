@@ -1,7 +1,5 @@
 #include "src/replay/options/save_place.h"
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <iostream>
 
@@ -9,6 +7,7 @@
 
 #include "format/dump_place.h"
 #include "format/foreign/checkpoint.h"
+#include "src/base/environment_error.h"
 #include "src/base/error.h"
 
 namespace rlreplay::replay {
@@ -39,7 +38,7 @@ void check_place(const RunOptions& options) {
     refuse(options, ErrorCode::kUsage, near.string() + " is no folder");
   }
   if (::access(near.c_str(), W_OK | X_OK) != 0) {
-    refuse(options, ErrorCode::kEnvironment, near.string() + ": " + std::strerror(errno));
+    throw environment_error("--save: " + near.string(), options.save);
   }
 }
 

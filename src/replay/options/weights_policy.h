@@ -15,6 +15,7 @@ struct WeightsPolicy {
     return every > 0 && steps_taken % every == 0;
   }
 };
+
 /// `all|first|every=N|none`. Errors: kUsage.
 [[nodiscard]] WeightsPolicy parse_weights_policy(const std::string& text);
 

@@ -22,9 +22,11 @@ namespace rlreplay::replay {
 /// dumps that hold the same, however they are stored. Of an unfinished dump that of what is whole.
 /// Reads only units that do not say what they hold. Errors: FormatError.
 [[nodiscard]] Hash content_root(const format::DumpReader& dump);
+
 /// The content root by records alone; nothing where a group lies in several units, or its record
 /// does not say what it holds.
 [[nodiscard]] std::optional<Hash> recorded_content_root(const format::DumpReader& dump);
+
 /// The content root of the dump in a folder. Errors: as of DumpReader::open; FormatError.
 [[nodiscard]] Hash content_root(const std::string& path);
 

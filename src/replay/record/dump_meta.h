@@ -23,6 +23,7 @@ struct RecordedConfig {
   ModelConfig model;
   std::string part;  // as dump_meta has it
 };
+
 /// What dump_meta wrote, read again; `where` names the dump in errors.
 /// Errors: kUnsupported for a dump that says nothing of them (an imported one); kCorrupt.
 [[nodiscard]] RecordedConfig read_dump_meta(const std::string& meta, const std::string& where);

@@ -19,6 +19,7 @@ namespace rlreplay::replay {
 [[nodiscard]] std::map<int64_t, format::UnitReader> event_units(const format::DumpReader& dump,
                                                                 const char* kind,
                                                                 const std::string& group);
+
 /// The units that hold events of a group, by rank, among units that are open.
 /// Errors: FormatError kMeaning where two of one rank do.
 [[nodiscard]] std::map<int64_t, const format::UnitReader*> event_units(

@@ -114,6 +114,7 @@ void check_replayable(const RecordedRun& run, const RecordedRollout& rollout);
 
 /// The tokens of the longest prompt of one rollout. Errors: those of check_replayable.
 [[nodiscard]] int64_t longest_prompt(const RecordedRun& run, int64_t rollout);
+
 /// The tokens of the longest prompt of the run's first rollout; 0 where there is no rollout.
 /// Errors: those of check_replayable.
 [[nodiscard]] int64_t longest_prompt(const RecordedRun& run);

@@ -24,6 +24,7 @@ struct StateTensor {
   std::span<float> StateSpans<float>::*write;
 };
 [[nodiscard]] std::span<const StateTensor> state_tensors();
+
 /// "exp_avg/model.norm.weight", in the group of the step.
 [[nodiscard]] std::string state_name(const StateTensor& tensor, const Parameter& parameter);
 

@@ -46,6 +46,7 @@ struct RefereeCase {
 /// Who computed the recorded log-probabilities: the trainer, or the rollout engine.
 enum class Side { kTrain, kRollout };
 inline constexpr std::array kSides = {Side::kTrain, Side::kRollout};
+
 /// "train", "rollout".
 [[nodiscard]] std::string name(Side side);
 
@@ -69,6 +70,7 @@ struct Distances {
 
 /// Which side lies nearer to the evaluation; kUnknown where no token has finite numbers of both.
 enum class Nearer { kTrain, kRollout, kEqual, kUnknown };
+
 /// The word of a report for it: "train", "rollout", ...
 [[nodiscard]] std::string name(Nearer nearer);
 
@@ -106,6 +108,7 @@ struct RefereeVerdict {
   }
 };
 inline constexpr double kBeyondNoise = 3;
+
 /// A sample is off as a whole from this on: its median distance over that of the median sample.
 inline constexpr double kBrokenSample = 10;
 

@@ -33,6 +33,7 @@ void check_golden_options(const RunOptions& options);
 
 /// The options of a run that can change its bits, as texts by name, defaults too.
 [[nodiscard]] GoldenEntries golden_options(const RunOptions& options);
+
 /// The options that golden_options() gave the texts of. Errors: those of apply_settings.
 [[nodiscard]] RunOptions options_of(const GoldenEntries& options);
 

@@ -15,6 +15,7 @@ struct ElementQuestion {
   engine::StepEvent at;
   int64_t index = 0;
 };
+
 /// Reads `EVENT:INDEX`. Errors: kUsage.
 [[nodiscard]] ElementQuestion parse_element(std::string_view text);
 
@@ -74,6 +75,7 @@ struct ElementOrigin {
 
 /// An element's origin for people, 80 columns wide. `all`: every leaf, and the tokens of each.
 [[nodiscard]] std::string origin_text(const ElementOrigin& origin, bool all);
+
 /// One line: rlreplay.why/1.
 [[nodiscard]] std::string origin_json(const ElementOrigin& origin, const std::string& dump);
 

@@ -22,6 +22,7 @@ struct CaptureArguments {
 
 /// Runs what the options say and records it, or goes on with it. Returns the exit code.
 [[nodiscard]] int capture_run(const CaptureArguments& arguments);
+
 /// Goes on with the run of a dump that has not its end. Returns the exit code.
 [[nodiscard]] int capture_resume(const CaptureArguments& arguments);
 

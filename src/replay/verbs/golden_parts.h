@@ -88,6 +88,7 @@ void check_reason(const std::string& reason, const std::string& path = {});
 
 /// Returns those of the files that have a candidate. Errors: kIncomplete where none has.
 [[nodiscard]] std::vector<std::string> pending_of(const std::vector<std::string>& paths);
+
 /// Makes a candidate the golden file.
 void accept_candidate(const std::string& path, gate::Golden candidate, const std::string& reason);
 void reject_candidate(const std::string& path);
@@ -138,6 +139,7 @@ struct FoundCause {
 
 /// The content root of a dump, or of files of a framework. Errors: those of AnyDump.
 [[nodiscard]] std::string root_of_dump(const std::string& path);
+
 /// Errors: kUsage unless it is the dump that these values are of; those of AnyDump.
 void check_dump(const std::string& path, const GoldenEntries& values);
 

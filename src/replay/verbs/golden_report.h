@@ -21,8 +21,10 @@ struct Checked {
 
 /// A value that differs, as an object of JSON.
 [[nodiscard]] std::string difference_json(const gate::JudgedDifference& difference);
+
 /// One JSON object, without a line's end.
 [[nodiscard]] std::string checked_json(const Checked& checked, bool passes);
+
 /// What is said of one file, for people, with at most `limit` differences.
 [[nodiscard]] std::string checked_text(const Checked& checked, size_t limit);
 [[nodiscard]] gate::Said said_of(const Checked& checked, bool passes);

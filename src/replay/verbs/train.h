@@ -50,6 +50,7 @@ using Printer = Printing<DigestingObserver>;
 
 /// Judges recorded log-probabilities by those that --model gives (the referee).
 [[nodiscard]] int judge_forward(const TrainArguments& arguments, const RecordedRun& record);
+
 /// Sees that options of the referee come with it. Errors: kUsage where they do not.
 void check_referee(const TrainArguments& arguments);
 

@@ -20,6 +20,7 @@ void add_doctor(CLI::App& program, VerbRun& chosen);
 void add_export(CLI::App& program, VerbRun& chosen);
 void add_golden(CLI::App& program, VerbRun& chosen);
 void add_import(CLI::App& program, VerbRun& chosen);
+
 /// `behind_dashes`: the command that --wrap runs.
 void add_capture(CLI::App& program, VerbRun& chosen, const std::vector<std::string>& behind_dashes);
 void add_layouts(CLI::App& program, VerbRun& chosen);
