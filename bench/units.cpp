@@ -93,6 +93,7 @@ bool measured(const char* name, const std::function<bool()>& act) {
   std::fflush(stdout);
   const auto begin = std::chrono::steady_clock::now();
   const pid_t child = ::fork();
+  if (child < 0) throw Error(ErrorCode::kEnvironment, "no process can be started");
   if (child == 0) {
     bool good = false;
     try {

@@ -122,7 +122,7 @@ PartSource GroupParts::source() {
 
 // The boxes of a tensor come in any order, and several of one dataset: what is decoded is kept.
 std::span<const std::byte> GroupParts::read(size_t unit, const std::string& dataset) {
-  constexpr uint64_t kMostKept = uint64_t{1} << 30;
+  constexpr uint64_t kMostKept = uint64_t{1} << 30;  // as large as a unit of states
   const auto found = decoded_.find({unit, dataset});
   if (found != decoded_.end()) return {found->second.data(), found->second.size()};
   const UnitReader& reader = unit_(unit);
@@ -141,7 +141,7 @@ std::span<const std::byte> GroupParts::read(size_t unit, const std::string& data
 
 // Units are held in memory up to kMostHeldUnit together; the others are mapped (most_held of 0).
 GroupParts::Unit opened_units(const DumpReader& dump, std::vector<const UnitRecord*> units) {
-  constexpr size_t kMostOpen = 4096;
+  constexpr size_t kMostOpen = 4096;  // mapped units: a process may have 65,530 mappings
   struct Open {
     std::map<size_t, UnitReader> units;
     uint64_t bytes = 0;  // of those that are held

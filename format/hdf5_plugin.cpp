@@ -17,7 +17,7 @@ using rlreplay::format::FrameFault;
 
 // No exception may cross libhdf5, and it frees what malloc gave.
 size_t decode(std::span<const std::byte> frame, void** buffer, size_t* capacity) {
-  constexpr size_t kMaxChunk = size_t{4} << 20;
+  constexpr size_t kMaxChunk = size_t{4} << 20;  // SPEC.md, "Storage"
   const size_t size = rlreplay::format::announced_size(frame);
   if (size == 0 || size > kMaxChunk) return 0;
   void* chunk = std::malloc(size);

@@ -121,13 +121,14 @@ class SliceJoin {
     }
   }
 
-  /// A column of tokens. `of(part)`: its elements, as bytes with their type, and which samples have
-  /// them; nothing where the part lacks it. Returns which samples have any.
+  /// What a part has of a column of tokens, and which of its samples have it.
   struct Elements {
     std::span<const std::byte> bytes;
     DType dtype = DType::kU8;
     const Presence* presence = nullptr;
   };
+  /// Joins a column of tokens. `of(part)`: its elements; nothing where the part lacks it. Returns
+  /// which samples have any.
   template <class T, class Of>
   Presence join_column(std::string_view name, std::span<T> out, Of of) const {
     constexpr DType dtype = dtype_for<T>();

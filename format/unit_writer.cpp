@@ -225,6 +225,7 @@ std::unique_ptr<UnitWriter::State> UnitWriter::begin(std::string path, ThreadPoo
         "weights or x-VENDOR",
         path);
   }
+  // The most is that of SPEC.md, "Storage"; the least keeps the index of chunks small.
   if (packing.chunk_bytes < (64 << 10) || packing.chunk_bytes > (4 << 20)) {
     throw misuse("chunks have 64 KiB to 4 MiB", path);
   }

@@ -6,6 +6,7 @@
 #include "kernels/view.h"
 
 /// Causal flash attention with grouped heads over ragged samples (docs/numerics.md section 5).
+/// Source: Dao, FlashAttention-2 (2023): the online softmax, lse and delta.
 namespace rlreplay::kernels {
 
 inline constexpr int64_t kKeyBlock = 64;    // keys of one online-softmax block, absolute positions

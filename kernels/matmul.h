@@ -33,12 +33,13 @@ struct PackWeight {
   Inner inner = Inner::kColumns;
 };
 
-/// The inner axis k and the outer axis n of what `op` packs.
-/// Errors: kInternal where it has no parts, or parts of different numbers of columns.
+/// The inner axis k and the outer axis n of what is packed.
 struct PackedShape {
   int64_t k = 0;
   int64_t n = 0;
 };
+
+/// Errors: kInternal where `op` has no parts, or parts of different numbers of columns.
 [[nodiscard]] PackedShape packed_shape(const PackWeight& op);
 
 /// y = x w (+ bias) (+ residual), w as packed.

@@ -61,6 +61,7 @@ struct AdamWStep {
 [[nodiscard]] AdamWStep adamw_step(const AdamWOptions& options, int64_t step);
 
 /// One AdamW update with bias correction and decoupled decay, eps outside of the root, in place.
+/// Source: Loshchilov, Hutter, Decoupled weight decay regularization (2019), algorithm 2.
 /// Shapes: all equal.
 /// Order: nothing is summed.
 /// Rounding: every element is computed in binary64 and rounded to binary32 three times, at the

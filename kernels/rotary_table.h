@@ -19,6 +19,7 @@ enum class Rope { kHf, kExact };
 
 /// How frequencies are stretched for long sequences: kLinear divides all of them by `factor`,
 /// kLlama3 the low ones alone, with a smooth passage.
+/// Source: transformers, modeling_rope_utils.py (_compute_llama3_parameters).
 enum class RopeScaling { kNone, kLinear, kLlama3 };
 
 [[nodiscard]] std::string_view to_string(Rope rope);

@@ -27,6 +27,7 @@ struct StoredTensor {
 /// A safetensors file, mapped and checked as hostile input: the header is at most 100 MB of JSON
 /// without repeated keys, and the tensors fill the rest of the file without overlap or hole, each
 /// with the bytes that its shape needs.
+/// Source: safetensors, README, "Format"; the bound is its MAX_HEADER_SIZE.
 class SafetensorsFile {
  public:
   /// Errors: kCorrupt, naming the tensor; kUnsupported for an unknown element type; as MappedFile.

@@ -12,6 +12,7 @@
 namespace rlreplay::foreign {
 
 /// A file that torch.save wrote, read as data. Tensors are views into the mapped file.
+/// Source: PyTorch, torch/serialization.py and caffe2/serialize/inline_container.h.
 class TorchFile {
  public:
   /// Reads and checks the whole file; runs nothing, creates nothing.

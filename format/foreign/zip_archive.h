@@ -15,6 +15,7 @@ namespace rlreplay::foreign {
 /// A zip archive, checked as hostile input: the directory and the local headers agree, members lie
 /// one behind the other from byte 0 to the directory without overlap or hole, names are unique
 /// relative paths, and every member's CRC is right.
+/// Source: PKWARE, APPNOTE.TXT (.ZIP File Format Specification), 4.3.7 and 4.3.9.
 class ZipArchive {
  public:
   struct Member {

@@ -19,6 +19,7 @@ struct ZipEntry {
 };
 
 /// The members of an archive. Names are views of its bytes.
+/// Source: PKWARE, APPNOTE.TXT (.ZIP File Format Specification), 4.3.12 to 4.3.16 and 4.5.3.
 struct ZipDirectory {
   std::vector<ZipEntry> entries;  // in the order of the directory
   uint64_t begin = 0;             // where the directory begins, that is, where members must end

@@ -11,6 +11,7 @@ namespace rlreplay::foreign {
 
 /// Writes a zip archive of stored members, each aligned to 64 bytes, as torch writes them. The same
 /// members give the same bytes. The file appears complete or not at all.
+/// Source: PKWARE, APPNOTE.TXT (.ZIP File Format Specification), 4.3.6.
 class ZipWriter {
  public:
   /// Errors (also of the others): kEnvironment.

@@ -10,6 +10,7 @@
 namespace rlreplay::format::h5 {
 
 /// An attribute of an object. One of a type that is not read keeps its name: none may occur twice.
+/// Source: HDF5 File Format Specification, version 3, "The Attribute Message".
 struct NamedAttribute {
   std::string name;
   std::optional<Attribute> value;  // nothing for one of a type that no attribute has

@@ -21,6 +21,7 @@ enum class RecordType : uint8_t {
 
 /// All records of a version-2 B-tree, each of `size` bytes, in their order.
 /// Errors: FormatError kContainer, also for more than `most` records.
+/// Source: HDF5 File Format Specification, version 3, "Version 2 B-trees".
 [[nodiscard]] std::vector<Bytes> records_of(File& file, uint64_t address, RecordType type,
                                             size_t size, size_t most);
 

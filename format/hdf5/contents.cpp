@@ -18,7 +18,7 @@
 namespace rlreplay::format::h5 {
 namespace {
 
-constexpr size_t kMaxChunkBytes = 4 << 20;
+constexpr size_t kMaxChunkBytes = 4 << 20;  // SPEC.md, "Storage"
 
 bool sound_name(std::string_view name) {
   const auto allowed = [](char c) {

@@ -10,6 +10,8 @@
 namespace rlreplay::format::h5 {
 
 /// How the links of a group, or the attributes of an object, are indexed where there are many.
+/// Source: HDF5 File Format Specification, version 3, "The Link Info Message" and "The
+/// Attribute Info Message".
 struct DenseForm {
   const char* version;   // what another version of the message is called
   const char* disagree;  // what two indices of different length are called

@@ -28,6 +28,7 @@ class Cursor;
 /// overlap, and what lies in a block of a heap is counted once more, so that all of it together is
 /// no more than twice the file: a walk that asks for more goes in circles and is refused. This
 /// bounds time and memory of everything that is read from here.
+/// Source (of all of this folder): HDF5 File Format Specification, version 3, of The HDF Group.
 class File {
  public:
   /// `where` is what errors name, beside the object at hand.

@@ -9,6 +9,7 @@
 namespace rlreplay::format::h5 {
 
 /// The heap that holds the links of a group, or the attributes of an object, where there are many.
+/// Source: HDF5 File Format Specification, version 3, "Fractal Heap" and "Free-space Manager".
 class FractalHeap {
  public:
   /// Reads all of its blocks. Errors (also of `object`): FormatError kContainer.

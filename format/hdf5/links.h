@@ -9,6 +9,7 @@
 namespace rlreplay::format::h5 {
 
 /// A link of a group; of a soft or external one nothing but the name is read.
+/// Source: HDF5 File Format Specification, version 3, "The Link Message".
 struct Link {
   std::string name;
   bool hard = true;

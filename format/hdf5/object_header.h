@@ -33,6 +33,8 @@ struct Message {
 
 /// The messages of a header of version 2, continuations followed.
 /// Errors: FormatError kContainer.
+/// Source: HDF5 File Format Specification, version 3, "Version 2 Data Object Header
+/// Prefix".
 class ObjectHeader {
  public:
   ObjectHeader(File& file, uint64_t address);

@@ -11,6 +11,8 @@
 namespace rlreplay::format::h5 {
 
 /// Where a dataset's bytes lie, as its layout message says.
+/// Source: HDF5 File Format Specification, version 3, "The Data Layout Message", version 4,
+/// and "Fixed Array Index".
 struct Storage {
   enum class Kind : uint8_t { kContiguous, kSingleChunk, kFixedArray };
   Kind kind = Kind::kContiguous;

@@ -13,7 +13,8 @@ struct Ranked {
   int32_t id = 0;
 };
 
-/// Logits are put into bins by their distance from the maximum, best first.
+/// Logits are put into bins by their distance from the maximum, best first; into the last one all
+/// that lie 32 or more below it, of probability below e^-32.
 inline constexpr int kBins = 1024;
 inline constexpr float kBinsPerUnit = 32;
 

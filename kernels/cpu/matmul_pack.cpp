@@ -79,7 +79,7 @@ void pack_weight(const PackWeight& op, PackedWeight& out, ThreadPool& pool) {
   }
 }
 
-constexpr int64_t kMaxLevels = 32;
+constexpr int64_t kMaxLevels = 32;  // of 2^32 parts
 
 /// y of columns [i, i + kLanes) of row r. The open subtrees lie on a stack; part p closes one per
 /// trailing one of its number.

@@ -39,7 +39,7 @@ struct Chunk {
 /// Whether a sum is too large to stay in a cache until it is wanted again: it is then written past
 /// the cache, in whole lines.
 bool streamable(const Matrix<int64_t>& sum) {
-  constexpr int64_t kLarge = int64_t{1} << 18;
+  constexpr int64_t kLarge = int64_t{1} << 18;  // 2 MiB
   constexpr size_t kLine = 64;
   return sum.rows * sum.cols >= kLarge && sum.stride % (kLine / sizeof(int64_t)) == 0 &&
          reinterpret_cast<uintptr_t>(sum.data) % kLine == 0;
@@ -97,7 +97,9 @@ class TokenProduct {
     }
   }
 
-  /// Some tiles of dy at a time, so that a row is read in whole cache lines.
+  /// Some tiles of dy at a time, so that a row is read in whole cache lines. A row is fetched
+  /// kRowsAhead rows before it is copied: behind the last one that is the beginning of these rows,
+  /// of the tiles that come next (or, of few rows, one that is read anyway).
   void pack_dy(Range tiles, float* dy) const {
     constexpr int64_t kTiles = 4, kRowsAhead = 24;
     const auto rows = static_cast<int64_t>(chunk_->rows.size());
@@ -205,7 +207,7 @@ class TokenProduct {
 };
 
 void matmul_tokens(const MatmulTokens& op, ThreadPool& pool) {
-  constexpr size_t kChunkRows = 1024;
+  constexpr size_t kChunkRows = 1024;  // bounds what is packed at once
   check_shapes(op);
   if (op.dw.sum.rows == 0 || op.dw.sum.cols == 0) return;
   TokenProduct product(op, pool);

@@ -32,7 +32,7 @@ class TokenPartials {
   }
 
  private:
-  static constexpr int64_t kPad = 64;
+  static constexpr int64_t kPad = 64;  // 512 bytes: no line, nor one fetched beside it, is shared
 
   size_t bytes() const { return static_cast<size_t>(workers_ * stride_) * sizeof(int64_t); }
 

@@ -22,6 +22,7 @@ struct MinimalSets {
 /// away. All are found where more differences never make a bad run good. The empty set is good and
 /// the whole bad; no subset is asked for twice. Subsets that are skipped are taken not to be bad,
 /// so that a set may then be larger than it need be.
+/// Source: Zeller, Hildebrandt, Simplifying and isolating failure-inducing input (2002).
 [[nodiscard]] MinimalSets minimal_sets(size_t n,
                                        const std::function<measure::Verdict(const Subset&)>& test);
 

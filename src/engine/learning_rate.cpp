@@ -9,6 +9,7 @@
 namespace rlreplay::engine {
 namespace {
 
+// pi / 2 as the sum of two.
 constexpr double kHalfPi = 0x1.921fb54442d18p+0;
 constexpr double kHalfPiLow = 0x1.1a62633145c07p-54;
 

@@ -4,6 +4,7 @@
 
 /// Learning-rate schedules, as Megatron's scheduler computes them: linear warm-up, then constant or
 /// decaying from the peak to the floor.
+/// Source: Megatron-LM, megatron/core/optimizer_param_scheduler.py.
 namespace rlreplay::engine {
 
 /// How the rate falls from lr to min_lr behind the warm-up: not at all, straight, as half a cosine.

@@ -25,6 +25,7 @@ struct StageAction {
 /// One forward, one backward (1F1B): a stage that `after` others follow begins with as many
 /// forwards, then takes turns, and ends with the backwards that are left. No stage holds more
 /// micro-batches than there are stages; one alone takes each through at once. No sum depends on it.
+/// Source: Narayanan et al., Efficient large-scale language model training on GPU clusters (2021).
 [[nodiscard]] std::vector<StageAction> make_schedule(int64_t after, int64_t micro_batches);
 
 }  // namespace rlreplay::engine

@@ -190,6 +190,9 @@ StepResult run_step(const Runtime& runtime, TrainState& state, Gradients& gradie
   for (size_t i = 0; state.model.shard().last && i < samples.size(); ++i) {
     losses.push_back(sample_losses(samples[i], batch.weight(i), out.scores[i], out.terms[i]));
   }
+  // Copies are compared where they must be one: the sums before the norm is taken of them, the
+  // state after the update. Of many ranks each shows its part of a gradient, which emit_parts
+  // joins.
   out.losses = gather_losses(runtime, global, losses);
   emit_losses(runtime, out.losses);
   reduce_gradients(runtime, state.model, gradients);

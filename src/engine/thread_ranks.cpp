@@ -138,6 +138,7 @@ class Hub {
     Lock lock = world_.lock();
     meet(lock, rank, call);
   }
+
   void send(int from, int to, std::span<const std::byte> bytes) {
     const Lock lock = world_.lock();
     Box& box = boxes_[{from, to}];

@@ -10,6 +10,9 @@
 namespace rlreplay::engine {
 
 /// From rewards to advantages (docs/numerics.md section 6).
+/// Source: slime, slime/utils/ppo_utils.py (get_grpo_returns, get_reinforce_plus_plus_returns,
+/// get_reinforce_plus_plus_baseline_advantages). Shao et al., DeepSeekMath (2024): kGrpo. Schulman
+/// et al., High-dimensional continuous control using generalized advantage estimation (2015): kPpo.
 enum class Estimator {
   kGrpo,  // GSPO's and CISPO's too: they differ in the policy loss alone
   kReinforcePlusPlus,

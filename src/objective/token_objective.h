@@ -13,6 +13,9 @@ namespace rlreplay::engine {
 /// Where slime and Miles differ: Miles zeroes masked and non-finite log-ratios, advantages that are
 /// not finite and a KL in the loss that is not finite in binary32, and clamps log-ratios, and the
 /// difference of low_var alone, to +-20. There an infinity is 20 and a NaN 0, in the reward too.
+/// Source: slime, slime/utils/ppo_utils.py (compute_approx_kl) and backends/megatron_utils/loss.py;
+/// Miles, miles/backends/training_utils/loss_hub/math_utils.py (_LOG_RATIO_EXP_CLAMP) and
+/// losses.py; at the commits that src/replay/launch/launch_flags.inc names.
 enum class Dialect { kSlime, kMiles };
 enum class PolicyLoss {
   kClip,      // PPO's clip of each token's ratio
@@ -106,14 +109,16 @@ struct SequenceTerms {
 /// The advantage that the policy loss takes.
 [[nodiscard]] double policy_advantage(Dialect dialect, double advantage);
 
-/// KL estimate of one token from `difference`, log_prob - ref_log_prob, times `ratio` where it is
-/// unbiased, and its derivative by log_prob (of which the ratio's logarithm is the other part). Of
-/// infinities the value is what the frameworks' own sums give: k3 of -inf is NaN.
-/// Source: Schulman, Approximating KL divergence, joschu.net/blog/kl-approx.html (2020).
+/// A KL estimate and its derivative.
 struct Kl {
   double value = 0;
   double derivative = 0;
 };
+
+/// KL estimate of one token from `difference`, log_prob - ref_log_prob, times `ratio` where it is
+/// unbiased, and its derivative by log_prob (of which the ratio's logarithm is the other part). Of
+/// infinities the value is what the frameworks' own sums give: k3 of -inf is NaN.
+/// Source: Schulman, Approximating KL divergence, joschu.net/blog/kl-approx.html (2020).
 [[nodiscard]] Kl kl_of_difference(KlType type, Dialect dialect, double difference,
                                   std::optional<double> ratio = {});
 

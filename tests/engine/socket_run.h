@@ -76,6 +76,7 @@ inline void run_forked_ranks(const Layout& layout, const std::function<void(cons
   std::vector<pid_t> children;
   for (int i = 1; i < layout.ranks(); ++i) {
     const pid_t child = ::fork();
+    if (child < 0) std::abort();
     if (child == 0) {
       try {
         run_socket_rank(meeting_in(folder.path(), i, layout.ranks()), layout, work, run);

@@ -44,6 +44,7 @@ Outcome run_child(const std::string& path, long kill_after_us) {
   int pipes[2];
   if (::pipe(pipes) != 0) std::abort();
   const pid_t child = ::fork();
+  if (child < 0) std::abort();
   if (child == 0) {
     try {
       write_as_child(path, pipes[1]);

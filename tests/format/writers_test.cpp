@@ -210,6 +210,7 @@ Child start(const std::string& path, uint64_t number) {
   int pipes[2];
   if (::pipe(pipes) != 0) std::abort();
   const pid_t child = ::fork();
+  if (child < 0) std::abort();
   if (child == 0) write_as_child(path, number, pipes[1]);
   ::close(pipes[1]);
   return {child, pipes[0]};

@@ -47,7 +47,7 @@ void add_objective_flags(const JsonValue& words, std::vector<Setting>& out) {
       RunOptions checked;
       set_option(checked, *option, text);
     } catch (const Error&) {
-      continue;
+      continue;  // another program's value of an option of this name: not ours to judge
     }
     out.emplace_back(option->name, text);
   }

@@ -107,6 +107,9 @@ struct RefereeVerdict {
     return beyond_noise[0] || beyond_noise[1] || !broken[0].empty() || !broken[1].empty();
   }
 };
+
+/// A side is beyond the noise from this on. A sound one rounds as
+/// often as the noise does, but elsewhere: the factor leaves room for that (docs/referee.md).
 inline constexpr double kBeyondNoise = 3;
 
 /// A sample is off as a whole from this on: its median distance over that of the median sample.
