@@ -36,9 +36,9 @@ std::vector<StepItem> step_items() {
   return {
       {"demo step", Work::kStep, demo(), answers, 0, 0, 3, 20},
       {"demo generate", Work::kGenerate, demo(), questions, 6, 0, 3, 5},
-      {"qwen2.5-0.5b step", Work::kStep, qwen_half_billion(), {256, 512, 384, 256}, 0, 1, 1, 1},
+      {"qwen2.5-0.5b step", Work::kStep, qwen_half_billion(), {256, 512, 384, 256}, 0, 1, 3, 1},
       {"qwen2.5-0.5b generate", Work::kGenerate, qwen_half_billion(), std::vector<int64_t>(8, 64),
-       64, 0, 1, 1},
+       64, 0, 3, 1},
   };
 }
 
