@@ -74,7 +74,9 @@ StagedFolder::StagedFolder(const std::string& path, Unnamed unnamed, const std::
     : final_(plain_path(path)),
       staging_(final_ + kSuffix),
       content_(staging_ + "/content"),
+      unjudged_(staging_ + "/unjudged"),
       aside_(staging_ + "/old"),
+      building_(unnamed == Unnamed::kKept ? content_ : unjudged_),
       keep_(unnamed == Unnamed::kKept) {
   if (const std::string why = fixed_name(final_); !why.empty()) {
     in_place_ = fs::is_directory(final_) && is_empty_or_absent(final_);
@@ -83,7 +85,7 @@ StagedFolder::StagedFolder(const std::string& path, Unnamed unnamed, const std::
                   "this is " + why + ", so that nothing can take its name: choose another path",
                   final_);
     }
-    content_ = final_;
+    building_ = content_ = final_;
     unfinished_.emplace([] {});
     return;
   }
@@ -138,10 +140,9 @@ void StagedFolder::recover(const std::string& mark) {
                 "there or elsewhere, or remove it",
                 content_);
   }
-  if (!fs::exists(content_) && !fs::exists(aside_)) return;
+  if (!fs::exists(content_) && !fs::exists(unjudged_) && !fs::exists(aside_)) return;
   std::cerr << "rlreplay: removes what an interrupted run left in " << staging_ << '\n';
-  remove_tree(content_);
-  remove_tree(aside_);
+  for (const std::string& left : {content_, unjudged_, aside_}) remove_tree(left);
 }
 
 /// What the lock's file says: what the leftover was made to replace, and whether it is whole.
@@ -159,7 +160,10 @@ bool StagedFolder::read_notes() {
 void StagedFolder::recover_whole() {
   static_cast<void>(read_notes());  // for what it was made to replace
   whole_ = is_empty_or_absent(final_) || identity_of(final_) == replaced_;
-  if (whole_) return;
+  if (whole_) {
+    building_ = content_;
+    return;
+  }
   if (identity_of(content_) != replaced_) {
     throw Error(ErrorCode::kUsage,
                 "what lies here is whole, and was not made to replace what is " + final_ +
@@ -215,6 +219,10 @@ void StagedFolder::exchange() {
 }
 
 void StagedFolder::put_in_place() {
+  if (building_ == unjudged_) {
+    if (!rename_to(unjudged_, content_, 0)) throw failed("rename what is judged", unjudged_);
+    building_ = content_;
+  }
   make_names_durable(staging_);
   note_whole();
   if (!is_empty_or_absent(final_) && replaced_by_new(final_) != replaced_) {
@@ -243,13 +251,15 @@ void StagedFolder::put_in_place() {
 
 /// What another run left is nobody's to remove before it has been looked at.
 void StagedFolder::undo() noexcept {
-  const bool nothing = is_empty_or_absent(content_) && is_empty_or_absent(aside_);
+  const bool nothing =
+      is_empty_or_absent(content_) && is_empty_or_absent(unjudged_) && is_empty_or_absent(aside_);
   if ((recovered_ && !keep_) || nothing) remove_what_is_built();
 }
 
 void StagedFolder::remove_what_is_built() noexcept {
   std::error_code ignored;
   if (in_place_) return;  // somebody else may have begun there
+  remove_tree(unjudged_);
   if (!named_) remove_tree(content_);
   if (!is_empty_or_absent(old_) && !old_.empty()) return;
   fs::remove(old_, ignored);

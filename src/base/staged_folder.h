@@ -14,7 +14,8 @@ namespace rlreplay {
 /// A folder that is built beside its name and takes the name when it is whole: whoever looks sees
 /// what was there before, or all of the new one. It is built in PATH.rlreplay-new/, which one
 /// process has at a time; what a process left there that was killed is removed by the next, unless
-/// it was whole.
+/// it was whole. What nobody wants before it is whole (kRemoved) lies in another folder there until
+/// its maker has judged it: a mark in it says nothing before that.
 class StagedFolder {
  public:
   enum class Unnamed { kRemoved, kKept };  // what becomes of one that never takes its name
@@ -36,7 +37,7 @@ class StagedFolder {
   [[nodiscard]] bool is_whole() const { return whole_; }
 
   /// Where to build: an empty folder, or none yet in one that is there.
-  const std::string& path() const { return content_; }
+  const std::string& path() const { return building_; }
   [[nodiscard]] bool in_place() const { return in_place_; }
 
   /// Gives what was built its name. What had the name, unless it was an empty folder, is removed by
@@ -60,7 +61,8 @@ class StagedFolder {
   void undo() noexcept;
   void remove_what_is_built() noexcept;
 
-  std::string final_, staging_, content_, aside_, old_;
+  std::string final_, staging_, content_, unjudged_, aside_, old_;
+  std::string building_;  // `content_`, or `unjudged_`, which becomes it
   std::string replaced_;  // what tells what had the name when the work began
   bool keep_, in_place_ = false, named_ = false, whole_ = false;
   Descriptor lock_;

@@ -113,32 +113,31 @@ class Pack(support.Case):
         self.assertIn(f"rlreplay: {self.dump}: it could not be packed in a folder of ", full.stderr)
         self.assertIn("(TMPDIR says where): could not write: File too large", full.stderr)
 
-    def test_a_kill_leaves_no_half_of_an_opened_pack(self):
-        """What has a manifest is whole: the next run gives it its name."""
-        file, _, _ = self.packed(self.dump)
+    def test_a_kill_leaves_nothing_of_an_opened_pack_that_was_not_judged(self):
+        """A manifest says that a dump is whole: of one that is unpacked nobody knows it before it was read."""
+        file, _, said = self.packed(self.dump)
         with zipfile.ZipFile(file) as read:
-            members = [(name, read.read(name)) for name in read.namelist()]
-        first = sorted(members, key=lambda member: not member[0].endswith("/manifest.json"))
-        file = self.place("first.zip")
-        file.write_bytes(archive(first))
-        wanted = sorted(name.removeprefix("dump/") for name, _ in members if name != "pack.json")
+            members = [(name, read.read(name)) for name in read.namelist() if name != "pack.json"]
+        other = self.place("other.zip")
+        other.write_bytes(archive([("pack.json", json.dumps({**said, "content": "0" * 32}).encode()), *members]))
         for attempt in range(100):
             out = self.place(f"killed {attempt}")
-            content = pathlib.Path(f"{out}.rlreplay-new/content")
-            opening = subprocess.Popen([self.program, "pack", "--open", file, "-o", out],
-                                       stdout=subprocess.DEVNULL)
-            while opening.poll() is None and not (content / "manifest.json").exists():
+            staging = pathlib.Path(f"{out}{support.STAGED}")
+            opening = subprocess.Popen([self.program, "pack", "--open", other, "-o", out],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while opening.poll() is None and not any(
+                    (staging / name / "manifest.json").exists() for name in ("content", "unjudged")):
                 pass
             opening.kill()
             opening.wait()
-            if content.exists():  # else it ended before
+            if staging.exists():  # else it ended before
                 break
         else:
             self.fail("it always ended before it was killed")
-        there = sorted(path.relative_to(content).as_posix() for path in content.rglob("*")
-                       if path.is_file())
-        self.assertEqual(there, wanted)
-        self.run_program("pack", "--open", file, "-o", out)
+        self.assertFalse((staging / "content").exists())
+        self.refused(3, "another than its pack.json says", "--open", other, "-o", out)
+        self.assertFalse(out.exists())
+        self.lines("pack", "--open", file, "-o", out)
         self.assertEqual(self.lines("verify", out)[0]["problems"], [])
 
     def test_what_is_no_whole_pack_is_refused(self):

@@ -4,6 +4,7 @@ usage: strip_test.py RLREPLAY
 """
 import json
 import pathlib
+import subprocess
 import sys
 import unittest
 
@@ -147,6 +148,36 @@ class Strip(support.Case):
             self.assertFalse(out.exists())
         self.assertEqual(self.run_program("strip", damaged, "-o", out, "--steps", "0.0").returncode, 0)
         self.assertEqual(self.run_program("verify", "--deep", out).returncode, 0)
+
+    @unittest.skipIf(Patched is None, "needs h5py and numpy")
+    def test_a_kill_before_what_is_left_was_judged_leaves_nothing_to_take_for_a_dump(self):
+        lines, out = self.folder / "many.jsonl", self.folder / "killed"
+        lines.write_text("".join(json.dumps(sample(number)) + "\n" for number in range(400)))
+        self.lines("import", lines, "-o", self.folder / "many")
+        dump = Patched(self.folder / "many")
+        tokens = dump.at("rollout/99.h5", "99/tokens")
+        tokens.values = tokens.values.copy()
+        tokens.values[0] = -7
+        damaged = dump.write(self.folder / "many damaged")
+        staging = pathlib.Path(f"{out}{support.STAGED}")
+        for _ in range(100):
+            process = subprocess.Popen([self.program, "strip", damaged, "-o", out, "--texts"],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while process.poll() is None and not any(
+                    (staging / name / "manifest.json").exists() for name in ("content", "unjudged")):
+                pass
+            process.kill()
+            process.wait()
+            if staging.exists():
+                break
+        else:
+            self.fail("it always ended before it was killed")
+        self.assertFalse((staging / "content").exists())
+        result = self.run_program("import", lines, "-o", out)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("removes what an interrupted run left", result.stderr)
+        self.assertEqual(self.lines("verify", "--deep", out)[-1]["verdict"], "complete")
+        self.assertFalse(staging.exists())
 
     @unittest.skipIf(Patched is None, "needs h5py and numpy")
     def test_offsets_that_lead_nowhere_are_refused_before_anything_is_cut_by_them(self):
