@@ -64,7 +64,7 @@ class Own(support.Case):
         super().setUpClass()
         dump, _ = cls.capture("dump", "--model", "demo", "--rollout-batch-size", "2",
                               "--n-samples-per-prompt", "4")
-        cls.slime = cls.folder / "slime"
+        cls.dump, cls.slime = dump, cls.folder / "slime"
         cls.run_program("export", dump, "--to", "slime", "-o", cls.slime)
 
     def rewritten(self, name, edit):
@@ -118,6 +118,26 @@ class Own(support.Case):
             path, made = self.rewritten(name, lambda _, content: content), self.folder / "whole"
             self.assertEqual(self.run_program("import", path, "-o", made, "--force").returncode, 0)
             self.assertEqual(self.run_program("verify", "--deep", path).returncode, 0)
+
+    def test_a_unit_of_events_alone_makes_no_rollout_one_of_several_units(self):
+        dump = support.patched(self.dump)
+        unit = dump.units["rollout/0.h5"]
+        unit["0/mine"] = unit["0/sample_id"]
+        events = {name: array for name, array in unit.items() if "/events/" in name}
+        made = []
+        for name in "together", "apart":
+            if name == "apart":
+                dump.units["rollout/0.h5"] = {name: unit[name] for name in unit if name not in events}
+                dump.units["rollout/0b.h5"] = events
+            path = dump.write(self.folder / name)
+            for form in "slime", "miles":
+                out, again = self.folder / f"{name} {form}", self.folder / f"{name} {form} again"
+                exported = self.run_program("export", path, "--to", form, "-o", out)
+                self.assertEqual(exported.returncode, 0, exported.stderr)
+                said = self.lines("import", out, "-o", again)[-1]
+                self.assertEqual(self.lines("verify", "--deep", again)[-1]["verdict"], "complete")
+                made.append((exported.stderr.replace(name, ""), said["content"]))
+        self.assertEqual(made[:2], made[2:])
 
 
 if __name__ == "__main__":

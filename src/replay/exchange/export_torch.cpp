@@ -256,7 +256,7 @@ class Exporter {
     for (const format::UnitRecord* record : dump_.find("rollout", group)) {
       units.push_back(dump_.open_unit(*record));
     }
-    const bool several = units.size() > 1;
+    const auto saying = units_beside_events(units, group);
     format::HeldBytes held;
     const auto read = std::make_shared<RolloutData>(read_all(group, units, held));
     const RolloutData& data = *read;
@@ -265,17 +265,14 @@ class Exporter {
     Value root = slime_rollout(tree, data, id, others);
     if (chosen_) root = select(tree, root, chosen_of(id));
     std::vector<format::Dataset> own;
-    if (!chosen_) {
-      own = several ? own_datasets_of_units(dump_, units, group, read)
-                    : own_datasets_of(dump_, units.front(), group, read);
-    }
+    if (!chosen_) own = own_datasets_of(dump_, units, group, read);
     add_own_part(tree, root, data, own, group);
     write("rollout_data/" + group + ".pt", tree, root);
     const bool trained = !chosen_ || !imported_;
     if (vendor_ == kSlime && !single_ && trained) export_own_training(id, data);
     const auto made = imported_datasets(read, group, own);
-    if (several) return unsaid_.compare_joined(dump_, "rollout", group, made);
-    unsaid_.compare(dump_, units.front(), group, made);
+    if (saying.size() == 1) return unsaid_.compare(dump_, *saying.front(), group, made);
+    unsaid_.compare_joined(dump_, "rollout", group, made);
   }
 
   /// That no finish was recorded and, of all samples, datasets for which they have no field.

@@ -52,24 +52,25 @@ void settle_removed(RolloutData& data) {
   if (std::ranges::count(data.removed->values, uint8_t{1}) == 0) data.removed.reset();
 }
 
-}  // namespace
+bool is_of_events(const std::string& name) { return name.starts_with("events/"); }
 
-std::vector<Dataset> own_datasets_of(const format::DumpReader& dump, const format::UnitReader& unit,
-                                     const std::string& group,
-                                     const std::shared_ptr<const RolloutData>& data) {
+/// Those of the one unit that says more than events.
+std::vector<Dataset> own_of_one(const format::DumpReader& dump, const format::UnitReader& unit,
+                                const std::string& group,
+                                const std::shared_ptr<const RolloutData>& data) {
   const std::set<std::string> columns = names_of(data, group);
   return read_datasets(dump, unit, group, [&](const std::string& name) {
-    if (name.starts_with("events/")) return true;
+    if (is_of_events(name)) return false;
     if (is_of_calls(name)) return data->calls || !name.starts_with("call_");
     const bool of_a_column = columns.contains(name) || name == "coordinates";
     return !of_a_column || is_needless_mask(dump, unit, group + "/" + name);
   });
 }
 
-std::vector<Dataset> own_datasets_of_units(const format::DumpReader& dump,
-                                           std::span<const format::UnitReader> units,
-                                           const std::string& group,
-                                           const std::shared_ptr<const RolloutData>& data) {
+/// Those of several, as their samples are joined.
+std::vector<Dataset> own_of_several(std::span<const format::UnitReader> units,
+                                    const std::string& group,
+                                    const std::shared_ptr<const RolloutData>& data) {
   std::vector<Dataset> out;
   for (Dataset& dataset : to_datasets(data, group)) {
     if (!is_of_calls(dataset.path.substr(group.size() + 1))) continue;
@@ -82,17 +83,40 @@ std::vector<Dataset> own_datasets_of_units(const format::DumpReader& dump,
   for (const format::UnitReader& unit : units) {
     for (const format::StoredDataset& stored : unit.datasets_of(group)) {
       const std::string name = stored.path.substr(group.size() + 1);
-      if (name.starts_with("events/") || format::find_known("rollout", name) != nullptr) continue;
+      if (is_of_events(name) || format::find_known("rollout", name) != nullptr) continue;
       throw Error(ErrorCode::kUnsupported,
                   stored.path +
                       " lies in one of several units of its rollout, and is in none of "
                       "the tables that say whose it is: export it as jsonl",
                   unit.record().path);
     }
-    std::ranges::move(
-        read_datasets(dump, unit, group,
-                      [](const std::string& name) { return name.starts_with("events/"); }),
-        std::back_inserter(out));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<const format::UnitReader*> units_beside_events(
+    std::span<const format::UnitReader> units, const std::string& group) {
+  std::vector<const format::UnitReader*> out;
+  for (const format::UnitReader& unit : units) {
+    const bool more = std::ranges::any_of(unit.datasets_of(group), [&](const auto& stored) {
+      return !is_of_events(stored.path.substr(group.size() + 1));
+    });
+    if (more) out.push_back(&unit);
+  }
+  return out;
+}
+
+std::vector<Dataset> own_datasets_of(const format::DumpReader& dump,
+                                     std::span<const format::UnitReader> units,
+                                     const std::string& group,
+                                     const std::shared_ptr<const RolloutData>& data) {
+  const auto saying = units_beside_events(units, group);
+  std::vector<Dataset> out = saying.size() == 1 ? own_of_one(dump, *saying.front(), group, data)
+                                                : own_of_several(units, group, data);
+  for (const format::UnitReader& unit : units) {
+    std::ranges::move(read_datasets(dump, unit, group, is_of_events), std::back_inserter(out));
   }
   std::ranges::sort(out, {}, &Dataset::path);
   return out;

@@ -11,14 +11,14 @@
 /// Datasets of a rollout that samples of slime have no field for (own_datasets.h).
 namespace rlreplay::replay {
 
-/// Events, calls, roles and what no column of `data` is read from. They own their bytes.
-[[nodiscard]] std::vector<format::Dataset> own_datasets_of(
-    const format::DumpReader& dump, const format::UnitReader& unit, const std::string& group,
-    const std::shared_ptr<const format::RolloutData>& data);
+/// The units of a rollout that say more of it than events.
+[[nodiscard]] std::vector<const format::UnitReader*> units_beside_events(
+    std::span<const format::UnitReader> units, const std::string& group);
 
-/// The same of a rollout that several units hold; `data`: all of it.
+/// Events, calls, roles and what no column of `data`, which is all of the rollout, is read from.
+/// `units`: all that hold something of it. They own their bytes.
 /// Errors: kUnsupported for a dataset of which nobody knows how those of several units are one.
-[[nodiscard]] std::vector<format::Dataset> own_datasets_of_units(
+[[nodiscard]] std::vector<format::Dataset> own_datasets_of(
     const format::DumpReader& dump, std::span<const format::UnitReader> units,
     const std::string& group, const std::shared_ptr<const format::RolloutData>& data);
 
