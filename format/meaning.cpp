@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 
+#include "format/box_meaning.h"
 #include "format/boxes.h"
 #include "format/columns.h"
 #include "format/held_bytes.h"
@@ -62,6 +64,8 @@ class GroupCheck {
     return unit_.find(group + "/" + std::string(name)) != nullptr;
   }
   bool says_of_calls(const std::string& group) const;
+  [[nodiscard]] std::set<std::string> needed_beside(const std::string& group,
+                                                    std::string_view kind) const;
   void expect_there(const std::string& group, std::string_view name) {
     if (is_there(group, name)) return;
     problems_.push_back(
@@ -325,6 +329,21 @@ bool GroupCheck::says_of_calls(const std::string& group) const {
   });
 }
 
+/// The datasets without which others that are there mean nothing: the offsets of their own, which
+/// are not those of tokens or of calls.
+std::set<std::string> GroupCheck::needed_beside(const std::string& group,
+                                                std::string_view kind) const {
+  std::set<std::string> out;
+  for (const KnownDataset& row : known_datasets()) {
+    if (row.kind != kind || row.part_of == "calls" || row.shape.empty()) continue;
+    if (row.name.starts_with("events/") || !is_there(group, row.name)) continue;
+    const std::string offsets = offsets_for(kind, row.shape.front());
+    if (!offsets.empty() && offsets != "offsets") out.insert(offsets);
+    if (row.name == "nucleus") out.insert("nucleus_size");
+  }
+  return out;
+}
+
 void GroupCheck::finish(const std::string& group, std::string_view kind) {
   if (slices_ != nullptr) check_slices(group);
   if (calls_ != nullptr) check_calls(group);
@@ -335,46 +354,12 @@ void GroupCheck::finish(const std::string& group, std::string_view kind) {
     if (has_samples_ && needed) expect_there(group, name);
   }
   if (kind != "rollout" && kind != "train") return;
+  for (const std::string& name : needed_beside(group, kind)) expect_there(group, name);
   for (const auto& names : kTogether) {
     if (names.front() == (kind == "rollout" ? "slice_offsets" : "call_offsets")) continue;
     const bool any = std::ranges::any_of(names, [&](auto name) { return is_there(group, name); });
     if (!any && !(names.front() == "call_offsets" && says_of_calls(group))) continue;
     for (const std::string_view name : names) expect_there(group, name);
-  }
-}
-
-/// The numbers of an attribute, for people.
-std::string numbers_text(const h5::Attributes& attributes, const char* name) {
-  const auto found = attributes.find(name);
-  if (found == attributes.end()) return "absent";
-  const auto* numbers = std::get_if<std::vector<uint64_t>>(&found->second);
-  return numbers == nullptr ? "a text" : shape_text(*numbers);
-}
-
-/// What a dataset says of the parts that it holds is sound; the tables' are cut by `slices`.
-void check_boxes(const UnitReader& unit, std::string_view name, const StoredDataset& dataset,
-                 std::vector<Problem>& problems) {
-  if (!is_cut(dataset.attributes)) return;
-  const auto report = [&](const std::string& message) {
-    problems.push_back({Rule::kMeaning, unit.record().path, dataset.path, message});
-  };
-  const auto boxes = boxes_of(name, dataset.shape, dataset.attributes);
-  const bool old =
-      dataset.attributes.contains("start") || dataset.attributes.contains("full_shape");
-  if (!boxes) {
-    return report(old ? "the shard does not lie within its tensor: its shape is " +
-                            shape_text(dataset.shape) + ", its start " +
-                            numbers_text(dataset.attributes, "start") + ", of " +
-                            numbers_text(dataset.attributes, "full_shape")
-                      : kUnsoundBoxes);
-  }
-  const std::string_view kind = kind_of(unit.record().path);
-  const auto known = std::ranges::find_if(*boxes, [&](const Box& box) {
-    return box.tensor == "scalars" || find_known(kind, box.tensor) != nullptr;
-  });
-  if (!old && (known != boxes->end() || find_known(kind, name) != nullptr)) {
-    report("a dataset of the tables is no tensor of boxes: " +
-           (known != boxes->end() ? known->tensor : std::string(name)));
   }
 }
 

@@ -150,6 +150,21 @@ class Strip(support.Case):
         self.assertEqual(self.run_program("verify", "--deep", out).returncode, 0)
 
     @unittest.skipIf(Patched is None, "needs h5py and numpy")
+    def test_texts_without_their_offsets_are_refused(self):
+        dump, out = Patched(self.dump), self.folder / "no offsets"
+        del dump.units["rollout/1.h5"]["1/prompt_text_offsets"]
+        damaged = dump.write(self.folder / "damaged")
+        verified = self.lines("verify", "--deep", damaged, code=3)[-1]
+        self.assertEqual((verified["units"], verified["whole_units"]), (4, 3))
+        self.assertIn("prompt_text_offsets is missing", [found["message"] for found in verified["problems"]])
+        for verb, words in (["strip", "--samples", "0"], "stays in what is left"), (["pack"], "the dump in it is damaged"):
+            result = self.run_program(verb[0], damaged, "-o", out, *verb[1:])
+            self.assertEqual(result.returncode, 3, result.stdout + result.stderr)
+            self.assertIn("prompt_text_offsets is missing", result.stderr)
+            self.assertIn(words, result.stderr)
+            self.assertFalse(out.exists())
+
+    @unittest.skipIf(Patched is None, "needs h5py and numpy")
     def test_a_kill_before_what_is_left_was_judged_leaves_nothing_to_take_for_a_dump(self):
         lines, out = self.folder / "many.jsonl", self.folder / "killed"
         lines.write_text("".join(json.dumps(sample(number)) + "\n" for number in range(400)))
