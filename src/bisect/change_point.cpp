@@ -12,6 +12,54 @@ constexpr double kMeanWeight = 0.01, kShape = 0.5, kRate = 0.5;
 
 double log_beta(double a, double b) { return std::lgamma(a) + std::lgamma(b) - std::lgamma(a + b); }
 
+using Places = std::vector<std::vector<double>>;  // values, by place
+
+/// How values are told in terms of their mean and of their spread within a place, so that the prior
+/// fits any number.
+struct Unit {
+  int exponent = 0;  // of the power of two that takes all near 1: no square overflows or vanishes
+  double mean = 0, spread = 1;
+};
+
+int exponent_of(const Places& places) {
+  double largest = 0;
+  for (const auto& values : places) {
+    for (const double value : values) largest = std::max(largest, std::fabs(value));
+  }
+  return largest > 0 ? -std::ilogb(largest) : 0;
+}
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
+double squares_around(double mean, const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += (value - mean) * (value - mean);
+  return sum;
+}
+
+Unit unit_of(const Places& places) {
+  Unit unit{.exponent = exponent_of(places)};
+  std::vector<double> all;
+  double within = 0, filled = 0;
+  for (std::vector<double> values : places) {
+    for (double& value : values) value = std::ldexp(value, unit.exponent);
+    within += squares_around(mean_of(values), values);
+    filled += values.empty() ? 0 : 1;
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  const auto count = static_cast<double>(all.size());
+  unit.mean = mean_of(all);
+  unit.spread = count > filled && within > 0
+                    ? std::sqrt(within / (count - filled))
+                    : std::sqrt(squares_around(unit.mean, all) / std::max(1.0, count));
+  if (!(unit.spread > 0)) unit.spread = 1;
+  return unit;
+}
+
 }  // namespace
 
 ChangePoint::ChangePoint(size_t last, Values values)
@@ -29,6 +77,15 @@ void ChangePoint::skip(size_t place) {
   update();
 }
 
+/// One after the other, so that nothing large cancels.
+void ChangePoint::Sums::add(double value) {
+  const double from = value - mean;
+  count += 1;
+  sum += value;
+  mean += from / count;
+  around += from * (value - mean);
+}
+
 /// The logarithm of how probable values are that have one distribution.
 double ChangePoint::evidence(const Sums& sums) const {
   if (values_ == Values::kVerdicts) {
@@ -36,52 +93,29 @@ double ChangePoint::evidence(const Sums& sums) const {
   }
   if (sums.count == 0) return 0;
   const double weight = kMeanWeight + sums.count, shape = kShape + sums.count / 2;
-  const double mean = sums.sum / sums.count;
-  const double around = std::max(0.0, sums.squares - sums.sum * mean);
-  const double rate = kRate + around / 2 + kMeanWeight * sums.count * mean * mean / (2 * weight);
+  const double rate =
+      kRate + sums.around / 2 + kMeanWeight * sums.count * sums.mean * sums.mean / (2 * weight);
   return std::lgamma(shape) - std::lgamma(kShape) + kShape * std::log(kRate) -
          shape * std::log(rate) + 0.5 * std::log(kMeanWeight / weight);
 }
 
 void ChangePoint::update() {
-  // In units of the spread within the two ends, so that the prior fits any number.
-  double mean = 0, spread = 1;
-  if (values_ == Values::kNumbers) {
-    double count = 0, within = 0, all = 0, squares = 0;
-    for (const auto& place : seen_) {
-      double sum = 0, square = 0;
-      for (const double value : place) sum += value, square += value * value;
-      if (!place.empty()) within += square - sum * sum / static_cast<double>(place.size());
-      count += static_cast<double>(place.size());
-      all += sum;
-    }
-    mean = count > 0 ? all / count : 0;
-    for (const auto& place : seen_) {
-      for (const double value : place) squares += (value - mean) * (value - mean);
-    }
-    const double places = static_cast<double>(
-        std::ranges::count_if(seen_, [](const auto& place) { return !place.empty(); }));
-    spread = count > places && within > 0 ? std::sqrt(within / (count - places))
-                                          : std::sqrt(squares / std::max(1.0, count));
-    if (!(spread > 0)) spread = 1;
-  }
-  Sums all;
-  std::vector<Sums> before(seen_.size() + 1);
-  for (size_t place = 0; place < seen_.size(); ++place) {
+  const Unit unit = values_ == Values::kNumbers ? unit_of(seen_) : Unit{};
+  const auto add = [&](Sums sums, size_t place) {
     for (const double value : seen_[place]) {
-      const double scaled = (value - mean) / spread;
-      all.count += 1, all.sum += scaled, all.squares += scaled * scaled;
+      sums.add((std::ldexp(value, unit.exponent) - unit.mean) / unit.spread);
     }
-    before[place + 1] = all;
-  }
+    return sums;
+  };
+  std::vector<Sums> before(seen_.size() + 1), from(seen_.size() + 1);
+  for (size_t k = 0; k < seen_.size(); ++k) before[k + 1] = add(before[k], k);
+  for (size_t k = seen_.size(); k > 0; --k) from[k - 1] = add(from[k], k - 1);
   std::vector<double> logs(seen_.size());
   const double prior = -std::log(static_cast<double>(seen_.size() - 1));
-  const double nothing = evidence(all);
+  const double nothing = evidence(before.back());
   double most = nothing;
   for (size_t k = 1; k < seen_.size(); ++k) {
-    const Sums& good = before[k];
-    const Sums bad{all.count - good.count, all.sum - good.sum, all.squares - good.squares};
-    logs[k] = prior + evidence(good) + evidence(bad);
+    logs[k] = prior + evidence(before[k]) + evidence(from[k]);
     most = std::max(most, logs[k]);
   }
   double total = std::exp(nothing - most);

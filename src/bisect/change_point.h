@@ -39,7 +39,8 @@ class ChangePoint {
 
  private:
   struct Sums {
-    double count = 0, sum = 0, squares = 0;
+    double count = 0, sum = 0, mean = 0, around = 0;  // the last: squared distances from the mean
+    void add(double value);
   };
   void update();
   [[nodiscard]] std::optional<size_t> starved_end() const;

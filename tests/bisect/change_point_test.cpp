@@ -100,6 +100,21 @@ TEST_CASE("places that cannot be judged keep together what lies around them") {
   CHECK(out.right >= (kConfidence - 0.02) * out.answered);
 }
 
+TEST_CASE("numbers of any size are told apart") {
+  const auto of = [](double offset, double factor) -> Draw {
+    return [=](bool behind, std::mt19937& random) {
+      return factor * (offset + std::normal_distribution(behind ? 6.0 : 0.0)(random));
+    };
+  };
+  const Draw ends_of_range = [](bool behind, std::mt19937&) { return behind ? 1.7e308 : -1.7e308; };
+  for (const Draw& draw : {of(0, 1e200), of(0, 1e-200), of(0, 1e306), of(1e-3, 1e-306), of(1e9, 1),
+                           of(-1e12, 1), ends_of_range}) {
+    const Outcome out = simulate(ChangePoint::Values::kNumbers, draw, 50);
+    CHECK(out.answered >= 48);
+    CHECK(out.right >= 0.93 * out.answered);
+  }
+}
+
 TEST_CASE("values that repeat find the change in about as many runs as halving") {
   const Outcome out = simulate(ChangePoint::Values::kNumbers, normal(1e9), 50);
   CHECK(out.right == out.answered);
