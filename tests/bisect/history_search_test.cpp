@@ -377,6 +377,22 @@ TEST_CASE("no culprit is named by runs of others that are equal in declared path
   CHECK(refused > 100);
 }
 
+TEST_CASE("no culprit is named whose own runs may all be noise") {
+  World world;
+  for (size_t i = 0; i <= 8; ++i) {
+    const std::string id = "r" + std::to_string(i);
+    const Node node{.value = i < 3 ? 0 : i == 3 ? 50 : 1000, .content = int(i), .noise = 1};
+    world.history.push_back(world.add(id, node));
+    world.declared[id] = i < 3 ? "before" : "after";
+  }
+  const Finding found = world.find();
+  CHECK(found.result == SearchResult::kCannotJudge);
+  CHECK_FALSE(found.confirmed);
+  CHECK_THAT(found.reason,
+             Contains("r3 was bad by a run of r4, which is equal to it in what --path"));
+  CHECK_THAT(found.reason, Contains("its own run is skipped (too far off to be good"));
+}
+
 TEST_CASE("numbers that many runs have left are held once, and as numbers") {
   std::mt19937 random(13);
   World world;
