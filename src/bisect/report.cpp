@@ -57,6 +57,8 @@ std::string reproduce(const RevisionQuestion& question, const Finding& finding) 
                   : command_of(question, finding.good.id, finding.bad.id);
 }
 
+constexpr size_t kFewLines = 3;  // of a list in a short report
+
 /// What was compared, where it has one name.
 std::optional<std::string> metric_of(const RevisionQuestion& question, const Finding& finding) {
   const auto& metrics = finding.criterion.value_or(question.plan.criterion).metrics;
@@ -65,13 +67,25 @@ std::optional<std::string> metric_of(const RevisionQuestion& question, const Fin
   return std::nullopt;
 }
 
-std::string criterion_text(const RevisionQuestion& question, const Finding& finding) {
+/// `loss, reward, entropy and 4 more`
+std::string first_names(const std::vector<std::string>& names) {
+  const auto few = static_cast<ptrdiff_t>(std::min(names.size(), kFewLines));
+  const std::string text = joined(std::vector(names.begin(), names.begin() + few), ", ");
+  return names.size() <= kFewLines
+             ? text
+             : text + " and " + std::to_string(names.size() - kFewLines) + " more";
+}
+
+std::string criterion_text(const RevisionQuestion& question, const Finding& finding,
+                           replay::ReportLength length) {
   const Criterion criterion = finding.criterion.value_or(question.plan.criterion);
   if (question.recipe.comparison)
     return "runs of each revision: " + question.recipe.comparison->words;
   if (finding.evidence == measure::Evidence::kExitCode) return "exit codes";
-  const std::string what = metric_of(question, finding).value_or("every number") + " of " +
-                           to_string(finding.evidence.value_or(measure::Evidence::kNone));
+  const bool is_short = length == replay::ReportLength::kShort && !criterion.metrics.empty();
+  const std::string what = (is_short ? first_names(criterion.metrics)
+                                     : metric_of(question, finding).value_or("every number")) +
+                           " of " + to_string(finding.evidence.value_or(measure::Evidence::kNone));
   return criterion.tolerance > 0 ? what + ", within " + shortest(criterion.tolerance)
                                  : what + ", bit for bit";
 }
@@ -93,8 +107,6 @@ std::vector<Trial> all_trials(const Finding& finding) {
 size_t count(const Finding& finding, Origin origin) {
   return static_cast<size_t>(std::ranges::count(all_trials(finding), origin, &Trial::origin));
 }
-
-constexpr size_t kFewLines = 3;  // of a list in a short report
 
 constexpr Purpose kPurposes[] = {Purpose::kGoodEnd, Purpose::kBadEnd, Purpose::kSearch,
                                  Purpose::kProbe, Purpose::kConfirmation};
@@ -326,7 +338,7 @@ std::string report_text(const RevisionQuestion& question, const Finding& finding
   text += "good       " + revision_line(finding.good);
   text += "bad        " + revision_line(finding.bad);
   if (!finding.says(finding.noise)) text += "noise      " + finding.noise + "\n";
-  if (finding.evidence) text += "compared   " + criterion_text(question, finding) + "\n";
+  if (finding.evidence) text += "compared   " + criterion_text(question, finding, length) + "\n";
   text += "runs       " + runs_text(finding) + "\n";
   text += skips_text(finding, length);
   if (finding.undrilled.size() > 0) text += "origin     " + finding.undrilled + "\n";

@@ -10,6 +10,7 @@
 #include "src/base/error.h"
 #include "src/base/words.h"
 #include "src/bisect/change_point.h"
+#include "src/replay/measure/metric_selection.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -27,8 +28,9 @@ std::string percent(double probability) { return formatted("%.1f %%", 100 * prob
 /// The one number that counts. Errors: kUsage.
 std::string metric_name(const Criterion& criterion, const Measurement& run) {
   std::vector<std::string> names;
+  const measure::MetricSelection selection(criterion);
   for (const Metric& metric : run.metrics) {
-    if (criterion.selects(metric.name)) names.push_back(metric.name);
+    if (selection.has(metric.name)) names.push_back(metric.name);
   }
   if (names.size() == 1) return names.front();
   throw Error(ErrorCode::kUsage, "--stat follows one recorded number: name it by --metric; there " +

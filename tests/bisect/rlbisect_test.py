@@ -14,7 +14,9 @@ import unittest
 import xml.etree.ElementTree
 
 from histories import History, compiled_numbers, git, make_repository, shell_numbers
-from support import FULL, SEED, Case, git_bisect, snapshot
+from support import FULL, SEED, Case, git_bisect, snapshot  # ahead: it leads to tests/e2e
+
+from measured import impatient
 
 Case.program = os.path.abspath(sys.argv.pop(1))
 COUNTED = "echo \"{\\\"loss\\\": %s}\" > \"$RLBISECT_OUT/metrics.json\""
@@ -222,6 +224,17 @@ class Searches(Case):
             self.assertEqual(found["culprit"], None if "reward*" in arguments else commits[3], result.stderr)
             self.assertNotIn("noise", found)
         self.assertIn("no reward*; it has loss, step_time", found["reason"])
+
+    def test_many_names_beside_noise_take_no_more_than_their_number(self):
+        many = self.folder / "many"
+        many.write_text("".join(f"\"layer[{i}]\": {i}, " for i in range(30_000)))
+        run = (f"(printf '{{'; cat '{many}'; echo \"\\\"loss\\\": %s, \\\"step_time\\\": $(date +%%N | sed 's/^0*//')}}\") "
+               "> \"$RLBISECT_OUT/metrics.json\"")
+        path, commits = self.repository(*[run % v for v in (1, 1, 2)])
+        result, found = self.search(path, commits[0], commits[2], preexec_fn=impatient)
+        self.assertEqual(found.get("culprit"), commits[2], result.stderr)
+        text = self.bisect(commits[0], commits[2], "--repo", path, "--run", "./run.sh").stdout
+        self.assertIn("compared   layer[0], layer[10000], layer[10001] and 29998 more of metrics.json", text)
 
     def test_noise_leaves_a_grey_zone(self):
         noisy = (f"c='{self.folder}/count'; echo >> \"$c\"; n=$(($(wc -l < \"$c\") * 5 %% 9)); "

@@ -37,6 +37,18 @@ TEST_CASE("else the number that lies farthest apart in terms of its noise") {
   CHECK(grey.grey);
 }
 
+TEST_CASE("a number that repeats brings in none whose name fits its own as a pattern") {
+  const auto named = [](double first, double second) {
+    return Measurement{.kind = RunKind::kRan,
+                       .evidence = Evidence::kMetrics,
+                       .metrics = {{"w*", false, {{first}}, {}}, {"wall", false, {{second}}, {}}}};
+  };
+  const std::vector<Measurement> good = {named(1, 7), named(1, 8)};
+  const auto found = separate({}, good, {named(2, 7), named(2, 9)});
+  CHECK(found.criterion->metrics == std::vector<std::string>{"w*"});
+  CHECK(judge(*found.criterion, good.data(), named(1, 9)).verdict == Verdict::kGood);
+}
+
 TEST_CASE("ends that noise covers are not told apart") {
   const auto found = separate({}, {with(1, 7), with(2, 8)}, {with(9, 9), with(10, 10)});
   CHECK_FALSE(found.criterion);

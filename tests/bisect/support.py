@@ -53,8 +53,8 @@ class Case(unittest.TestCase):
             json_schema.check_output(command, result.stdout)
         return result
 
-    def search(self, path, good, bad, *arguments, run="./run.sh"):
-        result = self.bisect(f"{good}..{bad}", "--repo", path, "--run", run, "--json", *arguments)
+    def search(self, path, good, bad, *arguments, run="./run.sh", **options):
+        result = self.bisect(f"{good}..{bad}", "--repo", path, "--run", run, "--json", *arguments, **options)
         lines = result.stdout.splitlines()
         return result, json.loads(lines[0]) if lines else {}
 

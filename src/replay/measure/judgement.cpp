@@ -3,20 +3,14 @@
 #include <algorithm>
 #include <utility>
 
-#include <fnmatch.h>
-
 #include "src/base/error.h"
 #include "src/base/words.h"
 #include "src/replay/measure/log_probs.h"
 #include "src/replay/measure/measurement.h"
+#include "src/replay/measure/metric_selection.h"
 
 namespace rlreplay::measure {
 namespace {
-
-/// Whether a name fits a pattern of the shell: `grad_*`.
-bool matches(const std::string& pattern, const std::string& name) {
-  return pattern == name || ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
 
 constexpr const char* kWeights = "weights";
 constexpr int kFirstUnstarted = 126;
@@ -140,8 +134,9 @@ Judgement judge_presence(const Criterion& criterion, const Measurement& measurem
   const bool dump = measurement.evidence == Evidence::kDump;
   for (const std::string& pattern : criterion.metrics) {
     if (dump && (pattern == kWeights || pattern == kForwardLogpMaxDiff)) continue;
-    const bool there = std::ranges::any_of(
-        measurement.metrics, [&](const Metric& metric) { return matches(pattern, metric.name); });
+    const bool there = std::ranges::any_of(measurement.metrics, [&](const Metric& metric) {
+      return matches_pattern(pattern, metric.name);
+    });
     if (there) continue;
     return {Verdict::kSkip, (dump ? "the dump has no " : "metrics.json has no ") + pattern +
                                 "; it has " + names_of(measurement.metrics)};
@@ -219,12 +214,6 @@ Judgement judge_same_exit(const Measurement& first, const Measurement& second) {
 
 bool Criterion::names(std::string_view metric) const {
   return std::ranges::find(metrics, metric) != metrics.end();
-}
-
-bool Criterion::selects(const std::string& metric) const {
-  const auto matches_it = [&](const std::string& pattern) { return matches(pattern, metric); };
-  return (metrics.empty() || std::ranges::any_of(metrics, matches_it)) &&
-         std::ranges::none_of(excluded, matches_it);
 }
 
 bool Criterion::needs_log_probs() const { return names(kForwardLogpMaxDiff); }

@@ -33,10 +33,10 @@ struct Criterion {
   /// The distance from the good end's beyond which a noisy number is bad; between `tolerance` and
   /// it nothing is said. Absent: `tolerance` itself.
   std::optional<double> bad_from = {};
+  /// Whether `metrics` are names of numbers as runs have recorded them, and no patterns.
+  bool literal = false;
 
   [[nodiscard]] bool names(std::string_view metric) const;
-  /// Whether a recorded number counts.
-  [[nodiscard]] bool selects(const std::string& metric) const;
   /// Whether it needs the log-probabilities of a dump.
   [[nodiscard]] bool needs_log_probs() const;
 };

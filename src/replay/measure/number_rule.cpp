@@ -5,6 +5,7 @@
 #include "src/base/words.h"
 #include "src/replay/measure/judgement.h"
 #include "src/replay/measure/metric_index.h"
+#include "src/replay/measure/metric_selection.h"
 
 namespace rlreplay::measure {
 namespace {
@@ -57,8 +58,9 @@ std::string Difference::describe() const {
 
 std::string emptiness_of(const Criterion& criterion, const std::vector<Metric>& metrics) {
   size_t finite = 0, looked_at = 0;
+  const MetricSelection selection(criterion);
   for (const Metric& metric : metrics) {
-    if (!criterion.selects(metric.name)) continue;
+    if (!selection.has(metric.name)) continue;
     looked_at += metric.values.size();
     finite += static_cast<size_t>(std::ranges::count_if(
         metric.values, [](const MetricValue& value) { return !value.nonfinite(); }));
@@ -104,8 +106,9 @@ Judgement judge_metrics(const Criterion& criterion, const std::vector<Metric>& r
   Difference difference;
   bool differs = false;
   const MetricIndex index(metrics);
+  const MetricSelection selection(criterion);
   for (const auto& good : reference) {
-    if (!criterion.selects(good.name)) continue;
+    if (!selection.has(good.name)) continue;
     const Metric* bad = index.find(good.name);
     const std::string mismatch = mismatch_of(good, bad);
     if (!mismatch.empty()) return {Verdict::kSkip, mismatch};

@@ -8,6 +8,7 @@
 #include "src/base/words.h"
 #include "src/replay/measure/log_probs.h"
 #include "src/replay/measure/metric_index.h"
+#include "src/replay/measure/metric_selection.h"
 
 namespace rlreplay::measure {
 namespace {
@@ -66,8 +67,9 @@ Spread spread_between(const std::string& name, const NamedRuns& good, const Name
 std::vector<std::string> candidates(const Criterion& criterion, const Measurement& reference) {
   std::vector<std::string> names;
   if (criterion.needs_log_probs()) names.emplace_back(kForwardLogpMaxDiff);
+  const MetricSelection selection(criterion);
   for (const Metric& metric : reference.metrics) {
-    if (criterion.selects(metric.name)) names.push_back(metric.name);
+    if (selection.has(metric.name)) names.push_back(metric.name);
   }
   return names;
 }
@@ -111,6 +113,7 @@ void separate_by_noise(const Criterion& criterion, Separation& out) {
   }
   out.criterion = criterion;
   out.criterion->metrics = {best->metric};
+  out.criterion->literal = true;
   out.criterion->tolerance = kGoodFloors * best->floor;
   out.criterion->bad_from = std::sqrt(out.criterion->tolerance * best->gap);
   out.sentence = noise + ": up to " + number_text(out.criterion->tolerance) +
@@ -137,6 +140,7 @@ Separation separate(const Criterion& criterion, const std::vector<Measurement>& 
   const auto noisy = names_where(out.spreads, [&](const Spread& s) { return !repeats(s); });
   out.criterion = criterion;
   out.criterion->metrics = names_where(out.spreads, repeats);
+  out.criterion->literal = true;
   out.sentence =
       (noisy.empty() ? ""
                      : list_of(noisy) + " differ between runs of one revision and do not count; ") +
