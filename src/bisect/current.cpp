@@ -49,7 +49,7 @@ Judgement judge_current(const CurrentQuestion& question, const Interrupt& interr
     measure::check_tolerance(question.criterion, *reference);
   }
   place.checkout = std::filesystem::current_path();
-  place.revision = try_resolve(place.checkout, "HEAD").value_or(Revision()).id;
+  place.revision = try_resolve(place.checkout, "HEAD", interrupt.fd()).value_or(Revision()).id;
   const Measurement measurement = measure_current(question, place, interrupt);
   if (measurement.kind == measure::RunKind::kCrashed &&
       (measurement.exit_code == kNotExecutable || measurement.exit_code == kNotFound)) {

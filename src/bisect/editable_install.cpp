@@ -33,7 +33,9 @@ std::string find_editable_install(const Repository& repository) {
     if (root.empty()) return {};
     ProcessLimits limits;
     limits.time = std::chrono::seconds(20);
+    limits.stop_fd = repository.stop_fd();
     const ProcessResult result = run_process({{"python3", "-c", kLookup, root}, "/"}, "", limits);
+    if (result.end == ProcessResult::End::kStopped) throw interrupted();
     return result.output.substr(0, result.output.find('\n'));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kEnvironment) throw;

@@ -136,10 +136,11 @@ Revision Repository::resolve(const std::string& name) const {
   return log({"-1", result.output.substr(0, result.output.find('\n'))}).at(0);
 }
 
-std::optional<Revision> try_resolve(const std::string& folder, const std::string& name) {
+std::optional<Revision> try_resolve(const std::string& folder, const std::string& name,
+                                    int stop_fd) {
   if (!has_git()) return std::nullopt;
   try {
-    return Repository::open(folder).resolve(name);
+    return Repository::open(folder, stop_fd).resolve(name);
   } catch (const Error& error) {
     // No folder, no repository, no such commit. A git that fails is no answer.
     if (error.code() != ErrorCode::kIncomplete && error.code() != ErrorCode::kUsage) throw;

@@ -76,6 +76,8 @@ class Repository {
   void forget_worktree(const std::string& path) const;
 
   const std::string& folder() const { return folder_; }
+  /// What stops whatever is run for this repository.
+  int stop_fd() const { return stop_fd_; }
 
  private:
   Repository(std::string folder, std::string common_folder, int stop_fd)
@@ -88,9 +90,10 @@ class Repository {
 };
 
 /// What a name names in the repository of a folder; nothing where there is no such commit, no
-/// repository or no git. Errors: kEnvironment of a git that is there and fails.
+/// repository or no git. `stop_fd` as of `Repository::open`. Errors: kEnvironment of a git that is
+/// there and fails; kInterrupted.
 [[nodiscard]] std::optional<Revision> try_resolve(const std::string& folder,
-                                                  const std::string& name);
+                                                  const std::string& name, int stop_fd = -1);
 
 /// A signal ended the search.
 [[nodiscard]] inline Error interrupted() {

@@ -69,7 +69,7 @@ std::vector<Revision> checked_history(const Repository& repository,
       repository.history(repository.resolve(question.good), repository.resolve(question.bad));
   check_paths(repository, question, history);
   for (const auto& [path, clone] : question.dependencies)
-    static_cast<void>(Repository::open(clone));
+    static_cast<void>(Repository::open(clone, repository.stop_fd()));
   return history;
 }
 
@@ -189,7 +189,7 @@ Merged merged_in(const Repository& repository) {
 /// of the submodule after the other.
 Finding search_submodule(Ground& ground, const Pin& pin, const std::string& clone,
                          const Revision& culprit, const Listener& listener) {
-  const Repository inner = Repository::open(clone);
+  const Repository inner = Repository::open(clone, ground.repository.stop_fd());
   const auto history = inner.history(inner.resolve(pin.before), inner.resolve(pin.after));
   const auto candidate_of = [&](const Revision& revision) {
     return Candidate{.revision = revision.id,
@@ -258,9 +258,11 @@ Forecast forecast_changes(const RevisionQuestion& asked, const Interrupt& interr
   });
 }
 
-Finding find_revision(const RevisionQuestion& question, const Interrupt& interrupt,
-                      const Listener& listener) {
-  prepare(question, interrupt);
+namespace {
+
+/// Without what the dumps say of it: when it returns, no worktree is left.
+Finding search_history(const RevisionQuestion& question, const Interrupt& interrupt,
+                       const Listener& listener) {
   Ground ground(question, interrupt);
   warn_of_uncommitted(ground.repository, ground.history);
   const Listener journal = ground.journal(listener);
@@ -277,6 +279,17 @@ Finding find_revision(const RevisionQuestion& question, const Interrupt& interru
     if (finding.confirmed) {
       resumable(question, [&] { return search_inside(ground, listener, finding); });
     }
+  return finding;
+}
+
+}  // namespace
+
+Finding find_revision(const RevisionQuestion& question, const Interrupt& interrupt,
+                      const Listener& listener) {
+  prepare(question, interrupt);
+  Finding finding = search_history(question, interrupt, listener);
+  if (interrupt.signal() != 0) throw interrupted();
+  interrupt.let_next_end();  // comparing dumps asks for none, and leaves nothing behind
   }
   ground.end(finding);
   drill_down(question.find_element, finding);

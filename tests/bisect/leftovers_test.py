@@ -11,7 +11,7 @@ import sys
 import time
 import unittest
 
-from histories import git
+from histories import git, make_repository
 from support import FULL, SEED, Case, snapshot
 
 Case.program = os.path.abspath(sys.argv.pop(1))
@@ -78,6 +78,46 @@ class Safety(Case):
         self.assertEqual(snapshot(path), before)
         self.assertTrue(self.has_ended(int(started.read_text())), "the run is still there")
         started.unlink()
+
+    def test_an_interrupt_ends_git_at_any_moment(self):
+        path, commits = self.repository("exit 0", "exit 1")
+        library = self.folder / "library"
+        make_repository(library, [{"a": "1"}])
+        tools, turn, hangs = self.folder / "tools", self.folder / "turn", self.folder / "hangs"
+        tools.mkdir()
+        for tool in ("git", "python3"):  # the turn of each call is counted, and one hangs
+            (tools / tool).write_text(f"""#!/bin/sh
+                echo >> '{turn}'
+                if [ $(wc -l < '{turn}') = "$HANGING" ]; then
+                  echo $$ > '{hangs}.'; mv '{hangs}.' '{hangs}'; exec sleep 1000
+                fi
+                PATH='{os.environ["PATH"]}' exec {tool} "$@"\n""")
+            (tools / tool).chmod(0o755)
+        search = [f"{commits[0]}..main", "--repo", path, "--run", "./run.sh", "--dependency", f"lib={library}",
+                  "--repeat-ends", "1", "--repeat-sides", "1"]
+        for words in (search, ["verdict", "--run", "./run.sh"]):
+            for hanging in range(1, 200):
+                turn.write_text("")
+                process = subprocess.Popen(
+                    [self.program, *words], cwd=path, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                    env={**self.environment, "PATH": f"{tools}:{os.environ['PATH']}", "HANGING": str(hanging)})
+                self.addCleanup(process.kill)
+                while not hangs.exists() and process.poll() is None:
+                    time.sleep(0.01)
+                ended = not hangs.exists()
+                if not ended:
+                    process.send_signal(signal.SIGINT)
+                said = process.communicate(timeout=15)[1]
+                if ended:
+                    self.assertEqual(process.returncode, 0, said)
+                    break
+                self.assertIn(process.returncode, (130, -signal.SIGINT), (words, hanging, said))
+                self.assertTrue(self.has_ended(int(hangs.read_text())), (words, hanging))
+                self.assert_nothing_left()
+                hangs.unlink()
+                shutil.rmtree(path / ".git" / "rlbisect", ignore_errors=True)
+            self.assertGreater(hanging, 2)
+        self.assertFalse((path / ".git" / "worktrees").exists())
 
     def test_what_a_run_leaves_running_is_ended(self):
         started = self.folder / "started"
