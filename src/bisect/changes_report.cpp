@@ -5,6 +5,7 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/words.h"
+#include "src/bisect/session.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -49,8 +50,7 @@ std::string changes_text(const Changes& changes) {
   if (changes.cut) {
     const std::string missing =
         changes.not_run > 0 ? std::to_string(changes.not_run) : "none, but too few times";
-    return text + "not run    " + missing +
-           (changes.fresh ? ", and nothing is stored (--fresh)\n" : ": rlbisect resume goes on\n");
+    return text + "not run    " + missing + going_on(changes.fresh) + "\n";
   }
   if (changes.not_run == 0) return text;
   return text + "not run    " + std::to_string(changes.not_run) +

@@ -173,9 +173,7 @@ auto resumable(const RevisionQuestion& question, const Search& search) {
     return search();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInterrupted) throw;
-    throw Error(error.code(),
-                std::string(error.what()) + (question.fresh ? "; nothing is stored (--fresh)"
-                                                            : "; rlbisect resume goes on"));
+    throw Error(error.code(), error.what() + going_on(question.fresh));
   }
 }
 
@@ -279,6 +277,8 @@ Finding search_history(const RevisionQuestion& question, const Interrupt& interr
     if (finding.confirmed) {
       resumable(question, [&] { return search_inside(ground, listener, finding); });
     }
+  }
+  ground.end(finding);
   return finding;
 }
 
@@ -290,8 +290,6 @@ Finding find_revision(const RevisionQuestion& question, const Interrupt& interru
   Finding finding = search_history(question, interrupt, listener);
   if (interrupt.signal() != 0) throw interrupted();
   interrupt.let_next_end();  // comparing dumps asks for none, and leaves nothing behind
-  }
-  ground.end(finding);
   drill_down(question.find_element, finding);
   return finding;
 }

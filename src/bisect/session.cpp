@@ -337,6 +337,11 @@ StoredSession last_session(const std::string& root) {
   return session;
 }
 
+std::string going_on(bool fresh) {
+  return fresh ? ", and nothing of it is stored (--fresh): rlbisect resume begins it again"
+               : ": rlbisect resume goes on";
+}
+
 std::string bisect_log(const StoredSession& session) {
   if (is_of_changes(session)) {
     throw Error(ErrorCode::kUsage,

@@ -82,6 +82,9 @@ struct StoredSession {
   bool fresh = false;               // whether its runs are stored nowhere
 };
 
+/// How a search that was cut short goes on: the end of a sentence that says so.
+[[nodiscard]] std::string going_on(bool fresh);
+
 /// Whether a session looked for every change: what it judged is no bisection.
 [[nodiscard]] inline bool is_of_changes(const StoredSession& session) {
   return !session.words.empty() && session.words.front() == "changes";

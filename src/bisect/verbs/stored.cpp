@@ -46,12 +46,7 @@ int print_status(const StoredSession& session) {
   const bool single = session.confirmed && session.suspects.size() == 1;
   const char* what = is_of_changes(session) ? "change " : single ? "culprit " : "possible ";
   for (const std::string& suspect : session.suspects) std::cout << what << suspect << '\n';
-  if (!ended) {
-    std::cout << (session.fresh
-                      ? "it has not ended, and nothing of it is stored (--fresh): rlbisect "
-                        "resume begins it again\n"
-                      : "it has not ended: rlbisect resume goes on\n");
-  }
+  if (!ended) std::cout << "it has not ended" << going_on(session.fresh) << '\n';
   return ended ? kGoodExit : kBadExit;
 }
 
