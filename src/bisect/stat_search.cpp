@@ -131,9 +131,9 @@ class StatSearch {
     if (run.kind != RunKind::kRan) return {Verdict::kSkip, run.problem};
     const Metric* metric = find_metric(run.metrics, metric_);
     if (metric == nullptr) return {Verdict::kSkip, "there is no " + metric_};
-    double sum = 0;
+    long double sum = 0;  // which does not overflow
     for (const auto& value : metric->values) sum += value.text.empty() ? value.number : NAN;
-    const double mean = sum / static_cast<double>(metric->values.size());
+    const auto mean = static_cast<double>(sum / static_cast<long double>(metric->values.size()));
     if (!std::isfinite(mean)) return {Verdict::kSkip, metric_ + " is no finite number"};
     add(place, mean);
     return {nearer_to_bad(mean) ? Verdict::kBad : Verdict::kGood,
@@ -153,11 +153,11 @@ class StatSearch {
   }
 
   double mean_of(size_t begin, size_t end) const {
-    double sum = 0, count = 0;
+    long double sum = 0, count = 0;  // which do not overflow
     for (const auto& [place, value] : values_) {
       if (place >= begin && place < end) sum += value, count += 1;
     }
-    return count > 0 ? sum / count : NAN;
+    return count > 0 ? static_cast<double>(sum / count) : NAN;
   }
 
   /// Fills in what is known; `undecided` says why it is not more, and is empty where it is all.
