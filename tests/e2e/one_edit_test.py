@@ -9,7 +9,7 @@ import sys
 import unittest
 
 from edit_cases import DEEP, DIFF, EDITS, IMPORT, IMPORTED, LEGAL, MISMATCH, PLAIN
-from edits import (CONTEXT, DATA, EditedRun, LATEST, TENSOR, both, copied, copies_apart, gone,
+from edits import (CONTEXT, DATA, EditedRun, LATEST, LISTS, TENSOR, both, copied, copies_apart, gone,
                    lacks, longer, numbered, part, put, rewards_of_parts, shards, train)
 from stated_cases import STATED
 from support import FULL
@@ -247,6 +247,15 @@ class OneEdit(EditedRun):
             self.assertEqual([note for note in notes if "rollout 1" in note and "no step has" in note], [])
             self.assertIn("training of rollout 1 against its samples: indices of these are missing, negative or "
                           "occur twice, so that none tells which sample a step means", notes)
+
+    def test_what_one_rank_alone_does_not_say_of_its_steps_is_told_once(self):
+        for run in (DATA, TENSOR, LISTS):
+            for column in ("num_microbatches", "micro_batch_indices"):
+                files = self.files(run)
+                lacks("train_data/0_1.pt", "rollout_data", column)(files)
+                found, = self.lines("verify", self.written("half", files), code=1)
+                self.assertEqual([problem["message"] for problem in found["problems"]],
+                                 [f"{column} is missing in 0_1.pt, and 0_0.pt has it, of the same rollout"])
 
     def test_what_nothing_was_there_to_be_held_against_is_said(self):
         """Of the last rollouts without training, and of training without any rollout."""

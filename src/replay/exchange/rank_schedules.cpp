@@ -124,6 +124,30 @@ RankShards distinct_shards(std::span<const foreign::TorchFile* const> files) {
   return out;
 }
 
+/// Reports the one of the two lists that say the steps where no shard of a rollout has it, and one
+/// has the other: trainers write both, and without one of them all samples would be of one step.
+void check_halves(std::span<const foreign::TorchFile* const> files,
+                  std::vector<foreign::Problem>& problems) {
+  constexpr std::string_view kCounts = "num_microbatches", kRows = "micro_batch_indices";
+  const auto has = [&](std::string_view key) {
+    return std::ranges::any_of(files, [&](const foreign::TorchFile* file) {
+      return std::ranges::any_of(schedule_shards(*file), [&](const ScheduleShard& shard) {
+        return schedule_value(*file, shard.dict, key) != nullptr;
+      });
+    });
+  };
+  const bool counts = has(kCounts), rows = has(kRows);
+  if (counts == rows) return;
+  const size_t sizes = read_batch_sizes(files).size();
+  problems.push_back(
+      {"schedule-mismatch",
+       std::string(counts ? kRows : kCounts) + " is missing, and " +
+           std::string(counts ? kCounts : kRows) + " is there" +
+           (sizes > 1 ? ", with the sizes of " + std::to_string(sizes) + " batches" : "") +
+           ": which samples are of which step is not known",
+       files.front()->path()});
+}
+
 /// Ranks of other samples that say another number of steps, or other sizes of batches, than the
 /// first which says some.
 void check_steps_alike(std::span<const foreign::TorchFile* const> files,
@@ -162,6 +186,7 @@ std::vector<foreign::Problem> compare_schedules(std::span<const foreign::TorchFi
     };
     check_presence(files, key, find, reporting(problems));
   }
+  check_halves(files, problems);
   check_steps_alike(files, problems);
   return problems;
 }

@@ -11,7 +11,7 @@ namespace rlreplay::replay {
 
 /// A schedule-mismatch for each file of one rollout that lacks what another one says of the
 /// schedule or, of other samples, says another number of steps or other sizes of batches (also the
-/// dynamic one).
+/// dynamic one), and for a rollout of which all lack one of the two lists that say the steps.
 [[nodiscard]] std::vector<foreign::Problem> compare_schedules(
     std::span<const foreign::TorchFile* const> files);
 

@@ -35,7 +35,6 @@ class ScheduleCheck {
       if (column.had_by == foreign::HadBy::kSchedule) check_shards_have(column.name);
     }
     check_keys();
-    check_halves();
     check_steps();
     std::ranges::move(check_shard_samples(file_, shards_), std::back_inserter(problems_));
     return std::move(problems_);
@@ -100,25 +99,6 @@ class ScheduleCheck {
     if (gone == shards_.end() || has == shards_.end()) return;
     report(std::string(key) + " is missing in " + shard_name(gone) + ", and " + shard_name(has) +
            " has it");
-  }
-
-  /// Reports the one of the two lists that say the steps where all shards lack it and have the
-  /// other: trainers write both, and without one of them all samples would be of one step.
-  void check_halves() {
-    constexpr std::string_view kCounts = "num_microbatches", kRows = "micro_batch_indices";
-    const auto all = [&](std::string_view key, bool there) {
-      return std::ranges::all_of(shards_, [&](const ScheduleShard& shard) {
-        return (schedule_value(file_, shard.dict, key) != nullptr) == there;
-      });
-    };
-    if (shards_.empty()) return;
-    for (const auto& [lost, kept] : {std::pair(kCounts, kRows), std::pair(kRows, kCounts)}) {
-      if (!all(lost, false) || !all(kept, true)) continue;
-      const size_t sizes = read_batch_sizes(file_).size();
-      report(std::string(lost) + " is missing, and " + std::string(kept) + " is there" +
-             (sizes > 1 ? ", with the sizes of " + std::to_string(sizes) + " batches" : "") +
-             ": which samples are of which step is not known");
-    }
   }
 
   /// Whatever else one shard of slime's one file says.
