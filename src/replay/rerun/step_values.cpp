@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "format/train_data.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/number_text.h"
@@ -28,15 +29,17 @@ void StepValues::add(StepValueDifference numbers) {
 
 namespace {
 
-/// The names in the order in which a run computes their numbers; scalars come behind them.
-constexpr std::string_view kComputed[] = {"loss_mask",  "finish",        "rollout_log_probs",
-                                          "rewards",    "ref_log_probs", "old_log_probs",
-                                          "advantages", "log_probs",     "entropy"};
-
+/// Numbers of prompts and how responses ended, then columns, causes before effects; scalars come
+/// behind them.
 size_t place_of(const StepValueDifference& of) {
   if (of.name.ends_with(kOfPrompts)) return 0;
-  const auto at = std::ranges::find(kComputed, std::string_view(of.name));
-  return 1 + static_cast<size_t>(at - std::begin(kComputed));
+  if (of.name == "finish") return 1;
+  size_t place = 2, found = 0;
+  format::for_each_train_column([&](std::string_view name, auto, format::Axis) {
+    if (name == of.name) found = place;
+    ++place;
+  });
+  return found != 0 ? found : place;
 }
 
 /// What a replay has of a column, by sample; null where it computes no such numbers.
@@ -48,8 +51,7 @@ struct Column {
   Replayed replayed;
 };
 
-/// Adds what differs to `out` in the order of the calls: who calls names causes before what follows
-/// from them.
+/// Adds what differs to `out`; in_order() sorts it.
 class Comparison {
  public:
   Comparison(const RecordedStep& record, std::span<const Sample> samples)

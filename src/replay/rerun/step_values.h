@@ -45,7 +45,8 @@ struct StepValues {
   /// Counts numbers of one name as compared, and keeps them where any differ.
   void add(StepValueDifference numbers);
 
-  /// Sorts what differs, causes first: prompts, the rollout, rewards, targets, what was computed.
+  /// Sorts what differs, causes first: prompts, how responses ended, columns in the order of the
+  /// format (format/train_data.h), scalars.
   void in_order();
 };
 
