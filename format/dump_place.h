@@ -23,7 +23,7 @@ class DumpPlace {
  public:
   enum class Writer {
     kResumable,  // an unfinished dump is worth keeping: built under its name where nothing is there
-    kOneGo,      // it is all or nothing: always built beside, where its manifest says nothing yet
+    kOneGo,      // it is all or nothing: built beside, where its manifest says nothing yet
     kTemporary   // its maker reads it and throws it away: built under its name
   };
 

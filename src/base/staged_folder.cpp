@@ -96,7 +96,7 @@ StagedFolder::StagedFolder(const std::string& path, Unnamed unnamed, const std::
 }
 
 StagedFolder::~StagedFolder() {
-  if (!named_ && keep_ && !is_empty_or_absent(content_)) return;
+  if (!named_ && keep_ && !is_empty_or_absent(building_)) return;
   unfinished_.reset();
   remove_what_is_built();
 }
@@ -142,7 +142,12 @@ void StagedFolder::recover(const std::string& mark) {
   }
   if (!fs::exists(content_) && !fs::exists(unjudged_) && !fs::exists(aside_)) return;
   std::cerr << "rlreplay: removes what an interrupted run left in " << staging_ << '\n';
-  for (const std::string& left : {content_, unjudged_, aside_}) remove_tree(left);
+  for (const std::string& left : {content_, unjudged_, aside_}) {
+    remove_tree(left);
+    if (!fs::exists(left)) continue;
+    throw Error(ErrorCode::kEnvironment,
+                "what an interrupted run left here cannot be removed: remove it", left);
+  }
 }
 
 /// What the lock's file says: what the leftover was made to replace, and whether it is whole.

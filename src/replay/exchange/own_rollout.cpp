@@ -100,10 +100,7 @@ std::vector<const format::UnitReader*> units_beside_events(
     std::span<const format::UnitReader> units, const std::string& group) {
   std::vector<const format::UnitReader*> out;
   for (const format::UnitReader& unit : units) {
-    const bool more = std::ranges::any_of(unit.datasets_of(group), [&](const auto& stored) {
-      return !is_of_events(stored.path.substr(group.size() + 1));
-    });
-    if (more) out.push_back(&unit);
+    if (!holds_events_alone(unit, group)) out.push_back(&unit);
   }
   return out;
 }
