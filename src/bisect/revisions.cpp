@@ -173,7 +173,7 @@ auto resumable(const RevisionQuestion& question, const Search& search) {
     return search();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInterrupted) throw;
-    throw Error(error.code(), error.what() + going_on(question.fresh));
+    throw Error(error.code(), "interrupted" + going_on(question.fresh));
   }
 }
 
@@ -256,11 +256,9 @@ Forecast forecast_changes(const RevisionQuestion& asked, const Interrupt& interr
   });
 }
 
-namespace {
-
-/// Without what the dumps say of it: when it returns, no worktree is left.
-Finding search_history(const RevisionQuestion& question, const Interrupt& interrupt,
-                       const Listener& listener) {
+Finding find_revision(const RevisionQuestion& question, const Interrupt& interrupt,
+                      const Listener& listener) {
+  prepare(question, interrupt);
   Ground ground(question, interrupt);
   warn_of_uncommitted(ground.repository, ground.history);
   const Listener journal = ground.journal(listener);
@@ -279,17 +277,6 @@ Finding search_history(const RevisionQuestion& question, const Interrupt& interr
     }
   }
   ground.end(finding);
-  return finding;
-}
-
-}  // namespace
-
-Finding find_revision(const RevisionQuestion& question, const Interrupt& interrupt,
-                      const Listener& listener) {
-  prepare(question, interrupt);
-  Finding finding = search_history(question, interrupt, listener);
-  if (interrupt.signal() != 0) throw interrupted();
-  interrupt.let_next_end();  // comparing dumps asks for none, and leaves nothing behind
   drill_down(question.find_element, finding);
   return finding;
 }

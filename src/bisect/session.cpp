@@ -338,8 +338,7 @@ StoredSession last_session(const std::string& root) {
 }
 
 std::string going_on(bool fresh) {
-  return fresh ? ", and nothing of it is stored (--fresh): rlbisect resume begins it again"
-               : ": rlbisect resume goes on";
+  return fresh ? ", and nothing of it is stored (--fresh)" : ": rlbisect resume goes on";
 }
 
 std::string bisect_log(const StoredSession& session) {

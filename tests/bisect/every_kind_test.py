@@ -10,7 +10,7 @@ import unittest
 from support import SEED, Case
 
 Case.program = os.path.abspath(sys.argv.pop(1))
-FRESH = ", and nothing of it is stored (--fresh): rlbisect resume begins it again\n"
+FRESH = ", and nothing of it is stored (--fresh)\n"
 WRITE = "echo '{\"loss\": %s}' > \"$RLBISECT_OUT/metrics.json\""
 
 

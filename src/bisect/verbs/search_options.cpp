@@ -82,7 +82,7 @@ void add_run_options(CLI::App& app, SearchOptions& options) {
   app.add_option("-o,--out", options.output,
                  "new folder that keeps the logs and outputs of all runs");
   app.add_option("--max-runs", options.most_runs,
-                 "stop after so many runs (resume goes on; with --fresh it begins again)")
+                 "stop after so many runs (resume goes on, but not with --fresh)")
       ->check(CLI::Range(1, 1000000));
   app.add_option(
          "-j,--jobs", options.jobs,
