@@ -82,18 +82,16 @@ CommitRun run_commit(const std::vector<Tolerance>& tolerances, const CommitRecip
                      const std::string& from) {
   const auto top = ask_git(from, {"rev-parse", "--show-toplevel"});
   if (!top) return {{}, from + " lies in no checkout of git"};
-  const fs::path here = fs::current_path().lexically_relative(fs::weakly_canonical(*top));
-  if (here.empty() || *here.begin() == "..") {
-    return {{}, "the working folder is not in the checkout " + *top};
-  }
+  const auto here = working_folder(from);
+  if (!here) return {{}, "the working folder is not in the checkout " + *top};
   const CommitTree tree(*top, recipe.commit);
   if (!tree.there()) {
     return {{},
             "git cannot check out the commit " + recipe.commit.substr(0, 12) +
                 ", which a shallow clone lacks"};
   }
-  const std::string folder = (fs::path(tree.path()) / here).lexically_normal().string();
-  if (!fs::is_directory(folder)) return {{}, "the commit has no folder " + here.string()};
+  const std::string folder = (fs::path(tree.path()) / *here).lexically_normal().string();
+  if (!fs::is_directory(folder)) return {{}, "the commit has no folder " + *here};
   if (std::string why = build(recipe, tree.path()); !why.empty()) return {{}, std::move(why)};
   return run_there(tolerances, recipe, folder);
 }

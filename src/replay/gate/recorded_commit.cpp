@@ -78,6 +78,14 @@ std::optional<Checkout> find_checkout(const std::string& path, const std::string
   return out;
 }
 
+std::optional<std::string> working_folder(const std::string& folder) {
+  const std::optional<std::string> top = ask_git(folder, {"rev-parse", "--show-toplevel"});
+  if (!top) return std::nullopt;
+  const fs::path here = fs::current_path().lexically_relative(fs::weakly_canonical(*top));
+  if (here.empty() || *here.begin() == "..") return std::nullopt;
+  return here.string();
+}
+
 std::string uncommitted(const Checkout& checkout) {
   if (!checkout.changed.empty()) return shell_word(checkout.changed) + " is not as committed";
   return checkout.unknown.empty() ? "" : shell_word(checkout.unknown) + " is not in git";

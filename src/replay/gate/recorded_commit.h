@@ -22,6 +22,10 @@ struct Checkout {
 [[nodiscard]] std::optional<Checkout> find_checkout(const std::string& path,
                                                     const std::string& commands = {});
 
+/// Where in the checkout that a folder lies in the working folder is, `.` at its top; nothing where
+/// it is not in it.
+[[nodiscard]] std::optional<std::string> working_folder(const std::string& folder);
+
 /// "PATH is not as committed", "PATH is not in git"; empty: all is committed.
 [[nodiscard]] std::string uncommitted(const Checkout& checkout);
 

@@ -143,9 +143,17 @@ struct FoundCause {
 /// Errors: kUsage unless it is the dump that these values are of; those of AnyDump.
 void check_dump(const std::string& path, const GoldenEntries& values);
 
-/// What rlbisect finds between the recorded commit and the one checked out. Errors: kEnvironment.
-[[nodiscard]] std::string search_text(const gate::Golden& golden, const GoldenArguments& arguments,
-                                      const std::string& path);
+/// The build of a file's commit that the user gave, or has agreed to.
+[[nodiscard]] std::string build_of(const gate::Golden& golden, const GoldenArguments& arguments);
+
+/// Why nothing can be run at the commit of a file; empty where it can.
+[[nodiscard]] std::string problem_of_commit(const gate::Golden& golden);
+
+/// Prints what rlbisect finds between the recorded commit and the one checked out, by the file's
+/// tolerances where it has words for them, and else that it does not hold them.
+/// Errors: kEnvironment.
+void search_commit(const gate::Golden& golden, const GoldenArguments& arguments,
+                   const std::string& path, const std::vector<gate::JudgedDifference>& differences);
 
 /// What a new golden file, or a candidate, says of itself: class, commit, contract, program.
 /// `run`: its command; empty for a run of ours. `build`: how its commit is built; empty: not said.
