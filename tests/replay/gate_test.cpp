@@ -332,6 +332,27 @@ TEST_CASE("a gate sees changes that are planted in it, unless a tolerance hides 
     CHECK(test.unseen.empty());
   }
   Golden golden = golden_run(random);
+  for (const double recorded : {1.0, -1.0, 0.0, -0.0, 1e-300, -3.5e30}) {
+    for (const Tolerance& t : std::vector<Tolerance>{{"*", Unit::kUlps, 4097, "a"},
+                                                     {"*", Unit::kUlps, 9000, "a"},
+                                                     {"*", Unit::kUlps, 1e15, "a"},
+                                                     {"*", Unit::kAbsolute, 1, "a"},
+                                                     {"*", Unit::kAbsolute, 1e-310, "a"},
+                                                     {"*", Unit::kRelative, 0.75, "a"}}) {
+      Golden one;
+      one.tolerances = {t};
+      one.values = {{"other", "1"}, {"x", golden_value(recorded)}};
+      CAPTURE(recorded);
+      CAPTURE(to_string(t));
+      CHECK(self_test(one).unseen.empty());
+      one.values["x"] = golden_value(static_cast<float>(recorded));
+      if (t.bound < 1e15) CHECK(self_test(one).unseen.empty());  // no float is farther
+    }
+    Golden below;  // where only what is below can lie so far
+    below.tolerances = {{"*", Unit::kRelative, 1.5, "a"}};
+    below.values = {{"other", "1"}, {"x", golden_value(recorded)}};
+    CHECK(self_test(below).unseen.empty() == (recorded != 0));
+  }
   golden.environment = {{"libc", "2.36"}};
   golden.tolerances = {{"step 0 loss", Unit::kRelative, 2, "all of them"}};
   CHECK(self_test(golden).unseen == std::vector<std::string>{"step 0 loss"});

@@ -3,39 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <optional>
 
 #include "src/base/natural_order.h"
+#include "src/base/same_value.h"
 #include "src/replay/gate/outcome.h"
 
 namespace rlreplay::gate {
 namespace {
-
-/// The next float above, of the value's own type.
-std::string next_above(const std::string& value) {
-  const double x = *golden_number(value);
-  if (!value.ends_with('f')) return golden_value(std::nextafter(x, HUGE_VAL));
-  return golden_value(std::nextafter(static_cast<float>(x), HUGE_VALF));
-}
-
-/// A float as far from a recorded one as a bound allows, or nearly.
-std::string at_bound(const Tolerance& tolerance, const std::string& value) {
-  double x = *golden_number(value);
-  const bool single = value.ends_with('f');
-  const double ulp =
-      single ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
-  switch (tolerance.unit) {
-    case Tolerance::Unit::kUlps:
-      x += tolerance.bound * std::abs(x) * ulp / 2;
-      break;
-    case Tolerance::Unit::kAbsolute:
-      x += tolerance.bound;
-      break;
-    case Tolerance::Unit::kRelative:
-      x += tolerance.bound < 1 ? std::abs(x) * tolerance.bound / (1 - tolerance.bound) : 0;
-      break;
-  }
-  return single ? golden_value(static_cast<float>(x)) : golden_value(x);
-}
 
 /// Another text of a value that is no float.
 std::string other_text(std::string value) {
@@ -50,20 +26,40 @@ bool beyond(const Golden& golden, const std::string& key, const std::string& val
   return !apart.empty() && !apart.front().within;
 }
 
-/// The nearest value above that the tolerances of its key do not let pass; where the search ends
-/// without one, it passes.
+/// The float of a type by its place among all of them (ulp_rank), which add_ulps knows of zero.
+template <class T>
+std::string text_at(int64_t rank) {
+  return golden_value(*add_ulps(T{0}, rank));
+}
+
+/// A float that the tolerances of its key do not let pass: the nearest above; where none above is
+/// far enough, the nearest below; where none at all is, the largest, which passes. Whether one
+/// passes changes once on the way up, and once on that to its mirror below.
+template <class T>
+std::string nearest_beyond(const Golden& golden, const std::string& key, const std::string& value) {
+  const auto x = static_cast<T>(*golden_number(value));
+  const int64_t place = ulp_rank(x), largest = ulp_rank(std::numeric_limits<T>::max());
+  const auto is_beyond = [&](int64_t rank) { return beyond(golden, key, value, text_at<T>(rank)); };
+  int64_t far = largest;
+  for (const int64_t end : {-place, largest, -largest}) {
+    if (end == place || !is_beyond(end)) continue;
+    far = end;
+    if (end > place) break;
+  }
+  if (!is_beyond(far)) return text_at<T>(far);
+  int64_t within = place;
+  for (int64_t middle = 0; (middle = std::midpoint(within, far)) != within;) {
+    (is_beyond(middle) ? far : within) = middle;
+  }
+  return text_at<T>(far);
+}
+
+/// A value of the same kind that the tolerances of its key do not let pass, as near as there is.
 std::string planted(const Golden& golden, const std::string& key, const std::string& value) {
-  if (!golden_number(value)) return other_text(value);
-  std::string out = value;
-  for (const Tolerance& tolerance : golden.tolerances) {
-    if (covers(tolerance, key)) out = at_bound(tolerance, value);
-    if (beyond(golden, key, value, out)) break;
-  }
-  constexpr int kSteps = 1 << 12;
-  for (int step = 0; step < kSteps && !beyond(golden, key, value, out); ++step) {
-    out = next_above(out);
-  }
-  return out;
+  const std::optional<double> number = golden_number(value);
+  if (!number || !std::isfinite(*number)) return other_text(value);
+  return value.ends_with('f') ? nearest_beyond<float>(golden, key, value)
+                              : nearest_beyond<double>(golden, key, value);
 }
 
 }  // namespace
