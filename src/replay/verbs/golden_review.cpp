@@ -122,6 +122,12 @@ std::string_view ask_answer(bool more) {
   }
 }
 
+/// Sees that a file and its candidate are as they were shown. Errors: kIncomplete.
+void check_as_shown(const Change& change) {
+  gate::check_unchanged(change.path, change.golden_state);
+  gate::check_unchanged(gate::pending_path(change.path), change.state);
+}
+
 enum class Reviewed { kAccepted, kRejected, kSkipped, kQuit };
 
 Reviewed review_one(const Change& change) {
@@ -132,6 +138,8 @@ Reviewed review_one(const Change& change) {
     if (answer == "skip") return Reviewed::kSkipped;
     if (answer == "quit") return Reviewed::kQuit;
     if (answer == "reject") {
+      const gate::GoldenLock lock({change.path});
+      check_as_shown(change);
       reject_candidate(change.path);
       return Reviewed::kRejected;
     }
@@ -140,8 +148,7 @@ Reviewed review_one(const Change& change) {
     if (!reason) return Reviewed::kQuit;
     if (reason->empty()) continue;
     const gate::GoldenLock lock({change.path});
-    gate::check_unchanged(change.path, change.golden_state);
-    gate::check_unchanged(gate::pending_path(change.path), change.state);
+    check_as_shown(change);
     accept_candidate(change.path, change.candidate, *reason);
     return Reviewed::kAccepted;
   }
@@ -158,9 +165,11 @@ int golden_review(const GoldenArguments& arguments) {
         "or rlreplay golden reject FILE");
   }
   const std::vector<std::string> files = pending_of(arguments.paths);
-  size_t accepted = 0, rejected = 0;
+  size_t accepted = 0, rejected = 0, gone = 0;
   for (size_t i = 0; i < files.size(); ++i) {
-    if (gate::pending(files[i]) == gate::Pending::kStale) {
+    const gate::Pending candidate = gate::pending(files[i]);
+    if (candidate != gate::Pending::kCurrent) {
+      gone += candidate == gate::Pending::kNone ? 1 : 0;
       std::cout << '\n' << files[i] << ": has changed since its check: check it again\n";
       continue;
     }
@@ -172,7 +181,7 @@ int golden_review(const GoldenArguments& arguments) {
   }
   std::cout << '\n'
             << accepted << " accepted, " << rejected << " rejected, "
-            << files.size() - accepted - rejected << " still pending\n";
+            << files.size() - accepted - rejected - gone << " still pending\n";
   return 0;
 }
 
