@@ -31,7 +31,8 @@ constexpr std::string_view kDecimal = "  # ";  // behind a float, for people
 }
 
 bool is_conflict(std::string_view line) {
-  return line.starts_with("<<<<<<<") || line.starts_with(">>>>>>>") || line == "=======";
+  return line.starts_with("<<<<<<<") || line.starts_with(">>>>>>>") ||
+         line.starts_with("|||||||") || line == "=======";
 }
 
 /// The version of a file.
@@ -127,7 +128,8 @@ std::string unescaped(std::string_view text) {
 void add_entry(std::string_view line, std::string_view version, const std::string& where,
                size_t number, GoldenFile& file) {
   if (is_conflict(line)) {
-    corrupt("a merge left a conflict here: resolve it, or record anew", where, number);
+    corrupt("a merge left a conflict here: resolve it, or remove the file and record anew", where,
+            number);
   }
   Entry entry;
   if (version == kWithoutTexts) {
@@ -154,7 +156,10 @@ std::optional<int64_t> distance(std::string_view a, std::string_view b) {
 std::string distance_text(const GoldenDifference& d) {
   if (!d.ulps) return {};
   const double a = *golden_number(*d.recorded), b = *golden_number(*d.now);
-  if (a == b) return " (zeros of different sign)";
+  if (a == b) {
+    return std::signbit(a) == std::signbit(b) ? " (the same number, written otherwise)"
+                                              : " (zeros of different sign)";
+  }
   if (std::signbit(a) == std::signbit(b) && std::abs(*d.ulps) < kFarUlps) {
     return " (" + std::string(*d.ulps > 0 ? "+" : "") + std::to_string(*d.ulps) +
            (std::abs(*d.ulps) == 1 ? " ulp)" : " ulps)");

@@ -134,6 +134,8 @@ TEST_CASE("floats of one type are compared in ulps") {
   CHECK(report("0x1p+0", "0xzz").find("ulp") == std::string::npos);
   CHECK(report(golden_value(0.0), golden_value(-0.0)).find("zeros of different sign") !=
         std::string::npos);
+  CHECK(report("0x1p-1", "0x2p-2").find("(the same number, written otherwise)") !=
+        std::string::npos);
   const float huge = std::numeric_limits<float>::max(), tiny = 0x1p-149f;
   CHECK(report(golden_value(huge), golden_value(HUGE_VALF)).find("(+1 ulp)") != std::string::npos);
   CHECK(report(golden_value(-tiny), golden_value(tiny)).find("ulp") == std::string::npos);

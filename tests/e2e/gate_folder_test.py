@@ -229,6 +229,53 @@ class Folder(GateCase):
                                .replace("0x1p+0  # 1", "nan").replace("step 1 loss nan", "step 1 loss 0x1p+0  # 1"))
         self.assertIn("step 0 loss is nan", self.golden("fsck", "goldens", code=1).stdout)
 
+    def test_what_a_merge_left_is_told(self):
+        self.record()
+        recorded = self.file().read_text()
+        for mark in ("<<<<<<< HEAD", "||||||| 12ab", "=======", ">>>>>>> other"):
+            self.file().write_text(recorded.replace("step 0 loss", mark + "\nstep 0 loss"))
+            self.assertIn("a merge left a conflict here: resolve it, or remove the file and record anew",
+                          self.golden("fsck", "goldens", code=1).stdout)
+        self.file().unlink()
+        self.record()
+        self.assertEqual(self.file().read_text(), recorded)
+
+    def test_a_number_that_is_written_otherwise_is_told(self):
+        self.record()
+        self.file().write_text(self.file().read_text().replace("0x1.8p-1 ", "0x3p-2 "))
+        said = self.golden("check", "goldens", *CHECK, code=1).stdout
+        self.assertIn("0x3p-2 recorded, 0x1.8p-1 now (the same number, written otherwise)", said)
+
+    def test_blanks_are_no_words(self):
+        self.record()
+        before = self.file().read_text()
+        until = ["quarantine", "goldens", "--until", "9999-12-31"]
+        for owner, reason, word in ((" ", "driver", "the owner"), ("Ann", " \t\r", "the reason")):
+            said = self.golden(*until, "--owner", owner, "--reason", reason, code=2).stderr
+            self.assertIn(f"of {word} nothing is said: name who ends it, and why it is there", said)
+        self.numbers(NUMBERS.replace("0.75", "0.25"))
+        self.golden("check", "goldens", *CHECK, code=1)
+        self.assertIn("say why bits change", self.golden("accept", "goldens", "--reason", " \r", code=2).stderr)
+        self.assertEqual(self.file().read_text(), before)
+        for pattern in ("", "  "):
+            said = self.record("--tolerance", pattern + "=4 ulps: a", name="new.txt", code=2).stderr
+            self.assertIn("--tolerance begins with a pattern, as in \"step * loss=4 ulps: WHY\"", said)
+
+    def test_services_find_a_file_in_the_checkout(self):
+        top = self.tree
+        self.tree = top / "package"
+        self.tree.mkdir()
+        self.numbers(NUMBERS)
+        self.record()
+        self.numbers(NUMBERS.replace("0.75", "0.25"))
+        for name in ("./goldens", "../package//goldens", str(self.tree / "goldens")):
+            reports = ["--gitlab", "g.json", "--sarif", "s.json", "--junit", "j.xml", "--github"]
+            said = self.golden("check", name, *CHECK, *reports, code=1).stdout
+            issue, = json.loads((self.tree / "g.json").read_text())
+            self.assertEqual(issue["location"]["path"], "package/goldens/train.txt")
+            self.assertIn('"uri":"package/goldens/train.txt"', (self.tree / "s.json").read_text())
+            self.assertIn("::error file=package/goldens/train.txt,", said)
+
     def test_no_key_is_a_command_of_github(self):
         self.numbers('{"at::loss": [0.75, 0.5]}')
         self.commit()

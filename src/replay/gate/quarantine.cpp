@@ -28,6 +28,10 @@ bool is_day(const std::string& text) {
   return out.ok() && day_text(out) == text;
 }
 
+bool is_blank(const std::string& text) {
+  return text.find_first_not_of(" \t\r\n\v\f") == text.npos;
+}
+
 }  // namespace
 
 std::string to_string(const Quarantine& quarantine) {
@@ -44,8 +48,12 @@ Quarantine quarantine_of(const GoldenEntries& lines, const std::string& where) {
     throw Error(ErrorCode::kUsage,
                 "a quarantine ends on a day, as 2026-12-31, not \"" + out.until + "\"", where);
   }
-  if (out.owner.empty() || out.reason.empty()) {
-    throw Error(ErrorCode::kUsage, "a quarantine has an owner and a reason", where);
+  if (is_blank(out.owner) || is_blank(out.reason)) {
+    throw Error(ErrorCode::kUsage,
+                "a quarantine has an owner and a reason, and of " +
+                    std::string(is_blank(out.owner) ? "the owner" : "the reason") +
+                    " nothing is said: name who ends it, and why it is there",
+                where);
   }
   return out;
 }

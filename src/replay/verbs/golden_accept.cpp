@@ -16,7 +16,7 @@ void check_may_write() {
 }
 
 void check_reason(const std::string& reason, const std::string& path) {
-  if (reason.find_first_not_of(" \t\n") != std::string::npos) return;
+  if (reason.find_first_not_of(" \t\r\n\v\f") != std::string::npos) return;
   throw Error(ErrorCode::kUsage, "say why bits change: --reason WHY is kept in the file", path);
 }
 

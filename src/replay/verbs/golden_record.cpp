@@ -66,8 +66,9 @@ void check_replaced(const GoldenArguments& arguments, const std::string& path) {
 /// `PATTERN=BOUND UNIT: WHY`
 gate::Tolerance given_tolerance(const std::string& text) {
   const size_t equal = text.find('=');
-  if (equal == text.npos) {
-    throw Error(ErrorCode::kUsage, "--tolerance is written as \"step * loss=4 ulps: WHY\"", text);
+  if (equal == text.npos || text.find_first_not_of(' ') == equal) {
+    throw Error(ErrorCode::kUsage,
+                "--tolerance begins with a pattern, as in \"step * loss=4 ulps: WHY\"", text);
   }
   return gate::parse_tolerance(text.substr(0, equal), text.substr(equal + 1), "--tolerance");
 }

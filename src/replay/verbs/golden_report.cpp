@@ -163,36 +163,59 @@ void check_report_place(const std::string& report, const std::vector<std::string
 
 }  // namespace
 
+namespace {
+
+/// A file by its place in the checkout that it lies in, as services that show one beside its code
+/// look for it; where it lies in none as it was called.
+std::string place_in_checkout(const std::string& path) {
+  const fs::path called = fs::absolute(path).lexically_normal();
+  const fs::path file = fs::weakly_canonical(called.parent_path()) / called.filename();
+  std::error_code absent;
+  for (fs::path at = file.parent_path(); at.has_relative_path(); at = at.parent_path()) {
+    if (fs::exists(at / ".git", absent)) return file.lexically_relative(at).string();
+  }
+  return fs::path(path).lexically_normal().string();
+}
+
+std::vector<gate::Said> by_checkout(std::vector<gate::Said> said) {
+  for (gate::Said& s : said) s.path = place_in_checkout(s.path);
+  return said;
+}
+
+}  // namespace
+
 struct ReportFiles::File {
   std::unique_ptr<AtomicFile> file;
   std::string (*form)(std::span<const gate::Said>);
+  bool beside_code;  // its service shows it in the checkout
 };
 
 ReportFiles::ReportFiles(const GoldenArguments& arguments) : github_(arguments.github) {
   std::set<fs::path> places;
-  const auto add = [&](const std::string& path, auto form) {
+  const auto add = [&](const std::string& path, auto form, bool beside_code) {
     if (path.empty()) return;
     format::check_outside_dumps(path);
     check_report_place(path, arguments.paths);
     if (!places.insert(place_of(path)).second) {
       throw Error(ErrorCode::kUsage, "two reports have this name: give each one of its own", path);
     }
-    files_.push_back({std::make_unique<AtomicFile>(path), form});
+    files_.push_back({std::make_unique<AtomicFile>(path), form, beside_code});
   };
-  add(arguments.junit, gate::junit_of);
-  add(arguments.sarif, gate::sarif_of);
-  add(arguments.gitlab, gate::gitlab_of);
+  add(arguments.junit, gate::junit_of, false);
+  add(arguments.sarif, gate::sarif_of, true);
+  add(arguments.gitlab, gate::gitlab_of, true);
 }
 
 ReportFiles::~ReportFiles() = default;
 
 void ReportFiles::write(const std::vector<gate::Said>& said) {
+  const std::vector<gate::Said> placed = by_checkout(said);
   for (File& file : files_) {
-    file.file->write(file.form(said));
+    file.file->write(file.form(file.beside_code ? placed : said));
     file.file->commit();
   }
   if (!github_) return;
-  std::cout << gate::github_of(said);
+  std::cout << gate::github_of(placed);
   const char* summary = std::getenv("GITHUB_STEP_SUMMARY");
   if (summary == nullptr || *summary == '\0') return;
   std::ofstream out(summary, std::ios::app);
