@@ -101,8 +101,15 @@ bool answers_for(const DealtStep& step, const RankPlace& place, const ParameterT
       shard_parameters(step.model, make_shard(step.model, layout, place), place);
   const kernels::Range held = layout.zero ? zero_range(shard.table, place.dp, layout.dp)
                                           : kernels::Range{0, shard.table.elements};
+  ShardTable part;  // of the parameter alone: the others are many
+  for (size_t i = 0; i < shard.slices.size(); ++i) {
+    const Parameter& of = whole[shard.slices[i].whole];
+    if (of.offset >= elements.end || of.offset + of.size() <= elements.begin) continue;
+    part.table.list.push_back(shard.table.list[i]);
+    part.slices.push_back(shard.slices[i]);
+  }
   bool out = false;
-  for_shard_runs(shard, whole, held, true, [&](int64_t, int64_t at, int64_t n) {
+  for_shard_runs(part, whole, held, true, [&](int64_t, int64_t at, int64_t n) {
     out |= at < elements.end && at + n > elements.begin;
   });
   return out;

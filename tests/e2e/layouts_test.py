@@ -207,6 +207,27 @@ class Layouts(Case):
                 text = " ".join(self.judged(1, *planted).stdout.split())
                 self.assertIn("ranks copies differ: reduce/-/gradient/model.norm.weight[3] is", text)
 
+    def test_a_difference_is_of_the_rank_that_holds_its_element(self):
+        head = "model.norm.weight"  # of the last stage alone
+        down = "model.layers.1.mlp.down_proj.weight"  # 128 columns, which tp=2 halves
+        for layout, event, index, rank in (
+                ("pp=2", f"reduce/-/gradient/{head}", 2, 1),
+                ("tp=2", f"reduce/1/gradient/{down}", 100, 1),
+                ("tp=2", f"reduce/1/gradient/{down}", 28, 0),
+                ("pp=2,tp=2", f"optimizer/1/weight/{down}", 100, 3)):
+            planted = ["train", self.alone, "--steps", "0.0", "--layout", layout, "--inject",
+                       f"0.0/{event}:{index}:5@{rank}"]
+            with self.subTest(planted):
+                for ranks_as in ("threads", "processes")[:1 if layout == "tp=2" else 2]:
+                    lines = self.lines(*planted, "--ranks-as", ranks_as, code=1)
+                    found = [line for line in lines if line["schema"] == "rlreplay.replay.diff/1"][0]
+                    origin = found["origin"]
+                    self.assertEqual([origin[key] for key in ("event", "index", "ulps", "rank")],
+                                     [f"0.0/{event}", index, 5, rank])
+                    self.assertEqual({field["rank"] for field in found["fields"] if field["event"] == event}, {rank})
+                text = self.judged(1, *planted).stdout
+                self.assertIn(f"(index {index}), rank {rank}\n", text)
+
     def test_a_difference_that_no_other_rank_holds_is_one_to_the_record(self):
         lines = self.lines("train", self.alone, "--layout", "tp=2", "--inject",
                            "0.0/optimizer/0/weight/model.layers.0.mlp.down_proj.weight:0:1@0", code=1)

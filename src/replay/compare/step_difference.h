@@ -35,6 +35,7 @@ struct Origin {
   bool inputs_equal = false;
   OriginClass kind = OriginClass::kOrigin;
   bool per_token = false;  // its rows are tokens
+  int ranks = 1;           // that may have it, `rank` the first: one where it is known whose it is
 };
 
 /// What two records of one step differ in.

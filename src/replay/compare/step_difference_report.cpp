@@ -62,6 +62,7 @@ std::string place_text(const Origin& origin) {
     out += ", column " + std::to_string(origin.value->at.column) + " (index " +
            std::to_string(origin.value->index) + ")";
   }
+  if (origin.ranks > 1) return out + ", one of " + std::to_string(origin.ranks) + " ranks";
   return out + ", rank " + std::to_string(origin.rank);
 }
 

@@ -64,6 +64,7 @@ ReplayedRollout replay_rollout(const RecordedRun& record, int64_t id, Trainer& t
   check_computable(before, record.path());
   const engine::StepEvents events = watch.finish(id, 0);
   out.difference = compare_steps(before, events);
+  if (out.difference.origin) out.difference.origin->ranks = layouts.replay.ranks();
   add_statistics(before, events, layouts, out.values);
   const auto data = format::find_rollout_data(record.dump(), id);
   if (!data) return out;

@@ -11,6 +11,7 @@
 #include "src/replay/options/config_file.h"
 #include "src/replay/record/incomplete_record.h"
 #include "src/replay/record/recorded_step.h"
+#include "src/replay/rerun/difference_ranks.h"
 #include "src/replay/rerun/recomputed_difference.h"
 #include "src/replay/rerun/replay.h"
 #include "src/replay/rerun/replay_summary.h"
@@ -77,11 +78,18 @@ class ReplayPrinter {
            (whole ? "the first step" : "the recorded state before step " + begin_->name()) + ": ";
   }
 
-  /// Causes, and the element where the record is too coarse to name it.
+  /// Causes, the element, and in a layout whose it is.
   void explain(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
                ReportOptions& report) {
     if (arguments_.all) report.length = ReportLength::kAll;
     report.causes = replay_causes(record, options, computing(options));
+    name_element(record, options, plan, report);
+    name_ranks(record, options, first_->difference);
+  }
+
+  /// Where the record is too coarse to name it.
+  void name_element(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan,
+                    ReportOptions& report) {
     if (!lacks_element(first_->difference)) return;
     const RunOptions recorded = record.config().options;
     if (override_lines(recorded, options, ReplayKind::kTraining).empty() && !plan.injection) {
