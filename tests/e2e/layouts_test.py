@@ -228,6 +228,23 @@ class Layouts(Case):
                 text = self.judged(1, *planted).stdout
                 self.assertIn(f"(index {index}), rank {rank}\n", text)
 
+    def test_without_a_rank_every_copy_is_changed(self):
+        digests = ("identical", "weights_digest", "gradients_digest", "optimizer_digest")
+        for event, layouts in (("0.0/reduce/-/gradient/model.norm.weight:2:5", ("pp=2", "dp=2", "tp=2,dp=2,zero=1")),
+                               ("0.0/optimizer/-/weight/model.embed_tokens.weight:9:5", ("dp=2,pp=2", "tp=2,sp=1"))):
+            alone = self.lines("train", self.alone, "--inject", event, code=1)
+            for layout in layouts:
+                for ranks_as in ("threads", "processes")[:2 if layout == layouts[0] else 1]:
+                    with self.subTest(event, layout=layout, ranks_as=ranks_as):
+                        lines = self.lines("train", self.alone, "--layout", layout, "--ranks-as", ranks_as,
+                                           "--inject", event, code=1)
+                        for line, other in zip(lines, alone, strict=True):
+                            if line["schema"] == "rlreplay.run.step/1":
+                                self.assertEqual([line[key] for key in digests], [other[key] for key in digests])
+                            if line["schema"] == "rlreplay.replay.diff/1":
+                                for key in ("event", "index", "a", "b"):
+                                    self.assertEqual(line["origin"][key], other["origin"][key])
+
     def test_a_difference_that_no_other_rank_holds_is_one_to_the_record(self):
         lines = self.lines("train", self.alone, "--layout", "tp=2", "--inject",
                            "0.0/optimizer/0/weight/model.layers.0.mlp.down_proj.weight:0:1@0", code=1)
@@ -244,7 +261,7 @@ class Layouts(Case):
                 (4, "holds of a parameter", ["train", self.alone, "--layout", "dp=2", "--inject",
                                              "0.0/backward/0/down/dx:5:1"]),
                 (2, "the ranks 0 to 1", ["train", self.alone, "--layout", "dp=2", "--inject", NORM + "@2"]),
-                (2, "another rank holds it", ["train", self.alone, "--layout", "pp=2", "--inject", NORM]),
+                (2, "another rank holds it", ["train", self.alone, "--layout", "pp=2", "--inject", NORM + "@0"]),
                 (2, "--try", ["layouts", self.alone, "--try", "dp=x"]),
                 (4, "pp is larger", ["layouts", self.alone, "--try", "pp=3"])):
             with self.subTest(arguments):

@@ -65,7 +65,7 @@ const EventSpec& line_of(const Injection& injection, const ModelConfig& config,
   if (parameter && p == parameters.list.end()) {
     fail(text, "the model has no parameter " + event.tensor);
   }
-  if (injection.rank >= layout.ranks()) {
+  if (injection.rank && *injection.rank >= layout.ranks()) {
     fail(text, layout.ranks() == 1
                    ? "the run has one rank, 0"
                    : "the run has the ranks 0 to " + std::to_string(layout.ranks() - 1));
@@ -136,7 +136,7 @@ Injection parse_injection(std::string_view text) {
 }
 
 std::string to_string(const Injection& injection) {
-  const std::string rank = injection.rank == 0 ? "" : "@" + std::to_string(injection.rank);
+  const std::string rank = injection.rank ? "@" + std::to_string(*injection.rank) : "";
   return to_string(injection.at) + ":" + std::to_string(injection.index) + ":" +
          std::to_string(injection.ulps) + rank;
 }
@@ -176,7 +176,7 @@ void InjectingSink::begin(int64_t rollout_id, int64_t step_id,
 }
 
 bool InjectingSink::wants_part(const Event& event, int rank) const {
-  return target_ && event == injection_.at.event && rank == injection_.rank;
+  return target_ && event == injection_.at.event && rank == injection_.rank.value_or(rank);
 }
 
 // `values` are the part of the tensor that begins at `row` and `column`, in the rank's own memory.

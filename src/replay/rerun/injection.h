@@ -15,10 +15,10 @@ namespace rlreplay::replay {
 
 /// One difference to plant: `EVENT:INDEX:ULPS[@RANK]`. INDEX is flat, row-major, in the logical
 /// tensor (docs/events.md says in which order its rows are). ULPS, which may be negative, counts
-/// floating-point numbers, or quanta of an integer.
+/// floating-point numbers, or quanta of an integer. RANK, of a layout, is whose copy is changed.
 struct Injection {
   engine::StepEvent at;
-  int rank = 0;
+  std::optional<int> rank;  // without one every copy is changed
   int64_t index = 0;
   int64_t ulps = 0;
 };

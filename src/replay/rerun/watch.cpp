@@ -48,9 +48,10 @@ engine::EventSink* Watch::begin(int64_t rollout, int64_t step, std::span<const S
 
 void Watch::check_planted() const {
   if (!injecting_ || injecting_->planted()) return;
-  throw Error(ErrorCode::kUsage, "--inject " + to_string(*plan_.injection) +
-                                     ": nothing was planted, the run has no such event, never "
-                                     "reached its element, or another rank holds it");
+  std::string why = ": nothing was planted, the run has no such event or never reached its element";
+  if (plan_.injection->rank)
+    why += ", or another rank holds it: without @RANK every copy is changed";
+  throw Error(ErrorCode::kUsage, "--inject " + to_string(*plan_.injection) + why);
 }
 
 }  // namespace rlreplay::replay

@@ -88,8 +88,8 @@ void add_train(CLI::App& program, VerbRun& chosen) {
   verb->add_flag("--stop-at-first", arguments->stop_at_first, "stop at the first difference");
   verb->add_option(
       "--inject", arguments->inject,
-      "plant a difference, EVENT:INDEX:ULPS (docs/events.md), with @RANK behind it in the copy of "
-      "one rank of --layout; with --recompute one inside a layer's forward does not reach that "
+      "plant a difference, EVENT:INDEX:ULPS (docs/events.md), in every copy of --layout, with @RANK "
+      "behind it in that of one rank; with --recompute one inside a layer's forward does not reach that "
       "layer's backward");
   verb->add_option("--without-sample", arguments->without_sample,
                    "take the sample with this id out of its step, all else of it held as recorded");
