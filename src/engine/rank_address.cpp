@@ -114,6 +114,12 @@ Descriptor connected(Descriptor socket, int family) {
   return same ? std::move(socket) : Descriptor();
 }
 
+/// Whether a connection cannot be taken for want of what this process or machine has few of: it
+/// waits on, and the next try fails alike. Otherwise who came has gone again.
+bool is_shortage(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
 /// The address of an internet socket's own end; a port below 0: its own.
 std::string name_of_socket(const Descriptor& socket, int port) {
   sockaddr_storage place{};
@@ -228,6 +234,7 @@ Descriptor accept_from(const RankListener& listener, int timeout_ms) {
   socklen_t size = sizeof address;
   Descriptor socket(
       ::accept4(listener.socket.get(), reinterpret_cast<sockaddr*>(&address), &size, SOCK_CLOEXEC));
+  if (!socket && is_shortage(errno)) throw environment_error("no rank can be let in");
   return socket ? connected(std::move(socket), address.ss_family) : Descriptor();
 }
 

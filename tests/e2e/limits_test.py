@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import sys
+import time
 import unittest
 
 try:
@@ -55,6 +56,21 @@ class Limits(Case):
                         self.assertIn("Too many open files", result.stderr)
                 codes.append(result.returncode)
         self.assertLessEqual({0, ENVIRONMENT}, set(codes))
+
+    def test_few_open_files_for_ranks(self):
+        codes = []
+        for most in (16, 24, 48):
+            out = self.folder / f"ranks within {most}"
+            begun = time.monotonic()
+            result = self.limited(resource.RLIMIT_NOFILE, most, "capture", *SMALL, "--layout", "dp=16",
+                                  "--ranks-as", "processes", "-o", out)
+            with self.subTest(most=most):
+                self.assertLess(time.monotonic() - begun, 120)
+                self.assertIn(result.returncode, (0, ENVIRONMENT, 127), result.stderr)
+                if result.returncode == ENVIRONMENT:
+                    self.assertIn("Too many open files", result.stderr)
+            codes.append(result.returncode)
+        self.assertIn(ENVIRONMENT, codes)
 
     def test_little_memory(self):
         for size in range(60, 320, 20):
