@@ -251,6 +251,15 @@ class Layouts(Case):
         self.assertNotIn("replicas", lines[0])
         self.assertFalse(lines[0]["identical"])
 
+    def test_the_dump_of_a_replay_that_ends_at_copies_that_differ_lacks_the_step(self):
+        path = self.folder / "ends at copies"
+        result = self.judged(1, "train", self.alone, "--layout", "dp=2", "--inject", NORM + "@1", "-o", path)
+        self.assertIn("step 1.0, whose copies differ, is not in it", result.stderr)
+        self.assertIn("INCOMPLETE", self.judged(3, "verify", path).stdout)
+        result = self.judged(3, "capture", "--resume", "-o", path)
+        self.assertIn("its run had 2 steps, 1 step of it is there", " ".join(result.stderr.split()))
+        self.judged(0, "capture", "--resume", "-o", self.alone)
+
     def test_what_does_not_go_is_refused_by_name(self):
         for code, words, arguments in (
                 (2, "\"xp=2\" is none of dp=", ["train", "--model", "demo", "--layout", "xp=2"]),

@@ -12,6 +12,7 @@
 #include "src/base/staged_folder.h"
 #include "src/replay/capture/resume.h"
 #include "src/replay/options/config_file.h"
+#include "src/replay/record/incomplete_record.h"
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/rerun/replay.h"
 #include "src/replay/verbs/capture.h"
@@ -77,6 +78,11 @@ int already_sealed(const CaptureArguments& arguments, const RunOptions& options,
   if (!dump.complete()) {
     throw Error(ErrorCode::kUsage,
                 "the dump was closed after its writer had died: nothing can be added to it",
+                arguments.output);
+  }
+  if (const std::string lacks = incomplete_text(record); !lacks.empty()) {
+    throw Error(ErrorCode::kIncomplete,
+                lacks + ". It is sealed, and nothing can be added to it: run what wrote it again",
                 arguments.output);
   }
   const bool saves = arguments.flags.gives("save") && !options.save.empty();

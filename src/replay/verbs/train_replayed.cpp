@@ -48,10 +48,18 @@ class ReplayPrinter {
 
   void add(const ReplayedStep& step) {
     if (!begin_) begin_ = id_of(step);
+    if (step.outcome.result.replicas) unrecorded_ = id_of(step);
     if (!step.judged) return;
     steps_.add(step.outcome);
     summary_.add(step);
     if (!step.identical() && !first_) first_ = step;
+  }
+
+  /// Says of the replay's own dump what it lacks.
+  void note_unrecorded(const std::string& output) const {
+    if (!unrecorded_) return;
+    std::cerr << "rlreplay: " << output << ": step " << unrecorded_->name()
+              << ", whose copies differ, is not in it, nor is any later one\n";
   }
 
   void finish(const RecordedRun& record, const RunOptions& options, const ReplayPlan& plan) {
@@ -144,6 +152,7 @@ class ReplayPrinter {
   ReplaySummary summary_;
   std::optional<StepId> begin_;        // the first that was run
   std::optional<ReplayedStep> first_;  // that is not identical
+  std::optional<StepId> unrecorded_;   // of which copies differ: a replay ends there
 };
 
 /// Sees that -o is not the dump that is read: with --force the old one goes. Errors: kUsage.
@@ -209,7 +218,10 @@ int train_replayed(const TrainArguments& arguments, const RecordedRun& record) {
   const bool identical = replay_training(record, options, plan, trainer, machine.pool(),
                                          recorder ? &*recorder : nullptr,
                                          [&](const ReplayedStep& step) { printer.add(step); });
-  if (recorder) recorder->finish();
+  if (recorder) {
+    recorder->finish();
+    printer.note_unrecorded(arguments.output);
+  }
   printer.finish(record, options, plan);
   return identical ? 0 : 1;
 }
