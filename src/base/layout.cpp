@@ -26,9 +26,11 @@ size_t key_index(std::string_view part, std::string_view key) {
 
 int parse_size(std::string_view part, std::string_view digits, bool is_switch) {
   const auto size = parse_number<int>(digits);
-  if (!size) refuse(part, "has no number");
-  if (is_switch && (*size < 0 || *size > 1)) refuse(part, "is 0 or 1");
-  if (!is_switch && (*size < 1 || *size > kMaxRanks)) {
+  const std::string_view bare = digits.substr(digits.starts_with('-') ? 1 : 0);
+  const bool is_number = !bare.empty() && bare.find_first_not_of("0123456789") == bare.npos;
+  if (!is_number) refuse(part, "has no number");
+  if (is_switch && (!size || *size < 0 || *size > 1)) refuse(part, "is 0 or 1");
+  if (!is_switch && (!size || *size < 1 || *size > kMaxRanks)) {
     refuse(part, "is not between 1 and " + std::to_string(kMaxRanks));
   }
   return *size;

@@ -53,6 +53,7 @@ class Removal(Case):
         one, _ = self.capture("one", *RUN[:-4], "--global-batch-size", "1", "--weights", "first")
         for code, words, arguments in (
                 (2, "ids from 0 to 11", [self.dump, "--without-sample", "99"]),
+                (2, "-1 is no id", [self.dump, "--without-sample", "-1"]),
                 (2, "ids from 0 to 2", [self.dump, "--without-sample", "4", "--steps", "0.0..0.0"]),
                 (2, "is the only one of step 0.0", [one, "--without-sample", "0"]),
                 (2, "not with --each-step", [self.dump, "--without-sample", "4", "--each-step"]),

@@ -65,7 +65,11 @@ TEST_CASE("a layout's text is read and printed, and a wrong one is refused") {
   CHECK(refusal("tp").find("has no number") != std::string::npos);
   CHECK(refusal("tp=2x").find("has no number") != std::string::npos);
   CHECK(refusal("tp=0").find("is not between 1 and 256") != std::string::npos);
-  CHECK(refusal("tp=99999999999").find("has no number") != std::string::npos);
+  for (const char* text : {"tp=99999999999", "tp=300", "tp=-99999999999"}) {
+    CHECK(refusal(text).find("is not between 1 and 256") != std::string::npos);
+  }
+  CHECK(refusal("tp=-").find("has no number") != std::string::npos);
+  CHECK(refusal("sp=99999999999").find("is 0 or 1") != std::string::npos);
   CHECK(refusal("sp=2").find("is 0 or 1") != std::string::npos);
   CHECK(refusal("tp=2,tp=2").find("is the second of its kind") != std::string::npos);
   CHECK(refusal("dp=256,tp=256,pp=256,cp=256").find("more than 256 ranks") != std::string::npos);

@@ -12,6 +12,7 @@
 #include "src/replay/run/machine.h"
 #include "src/replay/run/step_report.h"
 #include "src/replay/source/model_source.h"
+#include "src/replay/verbs/value_checks.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -92,7 +93,8 @@ void add_train(CLI::App& program, VerbRun& chosen) {
       "behind it in that of one rank; with --recompute one inside a layer's forward does not reach that "
       "layer's backward");
   verb->add_option("--without-sample", arguments->without_sample,
-                   "take the sample with this id out of its step, all else of it held as recorded");
+                   "take the sample with this id out of its step, all else of it held as recorded")
+      ->check(not_negative());
   verb->add_option("-o,--output", arguments->output, "of a dump: the replay's own dump");
   verb->add_flag("--force", arguments->force, "replace what is in the folder of -o or --save");
   verb->add_flag("--forward", arguments->forward,
