@@ -58,19 +58,12 @@ class Limits(Case):
         self.assertLessEqual({0, ENVIRONMENT}, set(codes))
 
     def test_few_open_files_for_ranks(self):
-        codes = []
-        for most in (16, 24, 48):
-            out = self.folder / f"ranks within {most}"
-            begun = time.monotonic()
-            result = self.limited(resource.RLIMIT_NOFILE, most, "capture", *SMALL, "--layout", "dp=16",
-                                  "--ranks-as", "processes", "-o", out)
-            with self.subTest(most=most):
-                self.assertLess(time.monotonic() - begun, 120)
-                self.assertIn(result.returncode, (0, ENVIRONMENT, 127), result.stderr)
-                if result.returncode == ENVIRONMENT:
-                    self.assertIn("Too many open files", result.stderr)
-            codes.append(result.returncode)
-        self.assertIn(ENVIRONMENT, codes)
+        begun = time.monotonic()
+        result = self.limited(resource.RLIMIT_NOFILE, 24, "capture", *SMALL, "--layout", "dp=16", "--ranks-as",
+                              "processes", "-o", self.folder / "ranks")
+        self.assertLess(time.monotonic() - begun, 200)  # whom they wait for in vain has 300 s
+        self.assertEqual(result.returncode, ENVIRONMENT, result.stderr)
+        self.assertIn("Too many open files", result.stderr)
 
     def test_little_memory(self):
         for size in range(60, 320, 20):
