@@ -103,10 +103,10 @@ void add_gemm(std::vector<Item>& items) {
            return Sides{weight_gradient(s, false, context), aten::linear_dw_bench(s.m, s.k, s.n)};
          }});
     // Of every micro-batch but the first; libtorch has no such sum to hold it against.
-    items.push_back({name + "backward dw +=", Unit::kGflops, multiplications * 2,
-                     [s](const Context& context) {
-                       return Sides{weight_gradient(s, true, context), {}};
-                     }});
+    items.push_back(
+        {name + "backward dw +=", Unit::kGflops, multiplications * 2, [s](const Context& context) {
+           return Sides{weight_gradient(s, true, context), {}};
+         }});
   }
 }
 
