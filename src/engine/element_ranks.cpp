@@ -5,6 +5,7 @@
 #include <set>
 
 #include "src/base/error.h"
+#include "src/engine/residual_stream.h"
 #include "src/engine/shard.h"
 #include "src/events/table.h"
 
@@ -59,7 +60,9 @@ class RowRanks {
     const Layout& layout = step_.layout;
     const Shard shard = make_shard(step_.model, layout, place);
     if (!has_stage(numbers_.event, shard)) return false;
-    if (!is_cut(spec_.width) && place.tp > 0) return false;
+    // Which rows of the stream a rank has with sp, its micro-batch tells: any may have this one.
+    const bool spread = layout.sp && of_stream(numbers_.event.op);
+    if (!is_cut(spec_.width) && place.tp > 0 && !spread) return false;
     if (numbers_.column && is_cut(spec_.width) &&
         !contains(owned_columns(spec_.width, shard, step_.model), numbers_.row->column)) {
       return false;

@@ -1,5 +1,6 @@
 #include "src/engine/rank_address.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -23,6 +24,7 @@ namespace {
 
 constexpr std::string_view kUnix = "unix:";
 constexpr uint32_t kLongestText = 1u << 20;
+constexpr int kPauseMs = 50;
 
 struct Place {
   sockaddr_storage address{};
@@ -114,11 +116,9 @@ Descriptor connected(Descriptor socket, int family) {
   return same ? std::move(socket) : Descriptor();
 }
 
-/// Whether a connection cannot be taken for want of what this process or machine has few of: it
-/// waits on, and the next try fails alike. Otherwise who came has gone again.
-bool is_shortage(int error) {
-  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-}
+/// Whether a connection waits on that the machine has no room for at the moment. Otherwise, but for
+/// EMFILE, who came has gone again.
+bool is_shortage(int error) { return error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 /// The address of an internet socket's own end; a port below 0: its own.
 std::string name_of_socket(const Descriptor& socket, int port) {
@@ -234,7 +234,8 @@ Descriptor accept_from(const RankListener& listener, int timeout_ms) {
   socklen_t size = sizeof address;
   Descriptor socket(
       ::accept4(listener.socket.get(), reinterpret_cast<sockaddr*>(&address), &size, SOCK_CLOEXEC));
-  if (!socket && is_shortage(errno)) throw environment_error("no rank can be let in");
+  if (!socket && errno == EMFILE) throw environment_error("no rank can be let in");
+  if (!socket && is_shortage(errno)) ::poll(nullptr, 0, std::min(timeout_ms, kPauseMs));
   return socket ? connected(std::move(socket), address.ss_family) : Descriptor();
 }
 

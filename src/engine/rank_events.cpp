@@ -3,17 +3,10 @@
 #include <cstring>
 
 #include "src/base/error.h"
+#include "src/engine/residual_stream.h"
 #include "src/events/table.h"
 
 namespace rlreplay::engine {
-namespace {
-
-/// Rows of the residual stream, which sp cuts; every rank has all rows of the others.
-bool of_stream(Op op) {
-  return op != Op::kBatch && op != Op::kLogProb && op != Op::kTargets && op != Op::kTerms;
-}
-
-}  // namespace
 
 /// What one rank shows of a step. Whether rows are wanted is the same on each rank, so where one
 /// gives its columns of a row all do, and the row becomes whole.

@@ -110,7 +110,8 @@ GoldenEntries golden_run(const engine::Runtime& runtime, const RunOptions& optio
   if (planted && !keeper.has_planted()) {
     throw Error(ErrorCode::kUsage, "--inject " + to_string(*planted) +
                                        ": nothing was planted, the run has no such step or event, "
-                                       "or never reached its element");
+                                       "never reached its element, or (of @RANK) another rank "
+                                       "holds it");
   }
   return keeper.take();
 }

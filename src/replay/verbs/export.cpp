@@ -74,8 +74,11 @@ void add_export(CLI::App& program, VerbRun& chosen) {
                    "included");
   verb->add_option("--samples", arguments->samples,
                    "samples by id; each brings its group and trajectory")
-      ->delimiter(',');
-  verb->add_option("--groups", arguments->groups, "groups by id")->delimiter(',');
+      ->delimiter(',')
+      ->check(not_negative());
+  verb->add_option("--groups", arguments->groups, "groups by id")
+      ->delimiter(',')
+      ->check(not_negative());
   verb->add_flag("--force", options.force, "replace what is there");
   verb->add_flag("--json", arguments->json, "print one JSON object");
   verb->footer(

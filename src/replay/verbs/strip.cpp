@@ -9,6 +9,7 @@
 #include "src/base/json_value.h"
 #include "src/base/words.h"
 #include "src/replay/exchange/any_dump.h"
+#include "src/replay/verbs/value_checks.h"
 #include "src/replay/verbs/verb.h"
 
 namespace rlreplay::replay {
@@ -68,9 +69,11 @@ void add_strip(CLI::App& program, VerbRun& chosen) {
   verb->add_option("-o,--output", options.output, "where the new dump goes")->required();
   verb->add_flag("--texts", options.texts, "take prompts, responses and labels out");
   auto* samples = verb->add_option("--samples", arguments->samples, "take these samples out, by id")
-                      ->delimiter(',');
+                      ->delimiter(',')
+                      ->check(not_negative());
   verb->add_option("--keep-samples", arguments->only, "take all other samples out")
       ->delimiter(',')
+      ->check(not_negative())
       ->excludes(samples);
   verb->add_option("--columns", arguments->columns, "take these columns out; events are one")
       ->delimiter(',');

@@ -87,11 +87,10 @@ void add_train(CLI::App& program, VerbRun& chosen) {
   verb->add_flag("--each-step", arguments->each_step,
                  "load the recorded state before every step: each is judged alone");
   verb->add_flag("--stop-at-first", arguments->stop_at_first, "stop at the first difference");
-  verb->add_option(
-      "--inject", arguments->inject,
-      "plant a difference, EVENT:INDEX:ULPS (docs/events.md), in every copy of --layout, with @RANK "
-      "behind it in that of one rank; with --recompute one inside a layer's forward does not reach that "
-      "layer's backward");
+  verb->add_option("--inject", arguments->inject,
+                   "plant a difference, EVENT:INDEX:ULPS (docs/events.md), in every copy of "
+                   "--layout, with @RANK behind it in that of one rank; with --recompute one "
+                   "inside a layer's forward does not reach that layer's backward");
   verb->add_option("--without-sample", arguments->without_sample,
                    "take the sample with this id out of its step, all else of it held as recorded")
       ->check(not_negative());
@@ -101,8 +100,11 @@ void add_train(CLI::App& program, VerbRun& chosen) {
                  "judge the recorded log-probabilities by a binary32 evaluation of --model instead "
                  "(docs/referee.md)");
   verb->add_option("--samples", arguments->samples, "with --forward: samples by id")
-      ->delimiter(',');
-  verb->add_option("--groups", arguments->groups, "with --forward: groups by id")->delimiter(',');
+      ->delimiter(',')
+      ->check(not_negative());
+  verb->add_option("--groups", arguments->groups, "with --forward: groups by id")
+      ->delimiter(',')
+      ->check(not_negative());
   verb->add_option("--max-tokens", arguments->max_tokens,
                    "with --forward: samples by ascending id up to so many tokens");
   verb->add_option("--weights-version", arguments->weights_version,
