@@ -55,7 +55,7 @@ class Review(GateCase):
     def test_a_review_goes_on_behind_a_candidate_that_is_gone(self):
         self.golden("reject", "goldens/b.txt")
         said = self.answer(b"s\nr\n", 0)[0]
-        self.assertIn("goldens/b.txt: has changed since its check: check it again\n", said)
+        self.assertIn("goldens/b.txt: its candidate is gone: it was accepted or rejected elsewhere\n", said)
         self.assertIn("rejected: goldens/c.txt\n", said)
         self.assertIn("0 accepted, 1 rejected, 1 still pending\n", said)
 

@@ -32,21 +32,17 @@ std::string text_at(int64_t rank) {
   return golden_value(*add_ulps(T{0}, rank));
 }
 
-/// A float that the tolerances of its key do not let pass: the nearest above; where none above is
-/// far enough, the nearest below; where none at all is, the largest, which passes. Whether one
-/// passes changes once on the way up, and once on that to its mirror below.
+/// A float of the same sign that the tolerances of its key do not let pass: the nearest towards the
+/// largest; where none there is far enough, the nearest towards zero; where none at all is, the
+/// largest, which passes. Whether one passes changes once on each of these ways.
 template <class T>
 std::string nearest_beyond(const Golden& golden, const std::string& key, const std::string& value) {
   const auto x = static_cast<T>(*golden_number(value));
   const int64_t place = ulp_rank(x), largest = ulp_rank(std::numeric_limits<T>::max());
   const auto is_beyond = [&](int64_t rank) { return beyond(golden, key, value, text_at<T>(rank)); };
-  int64_t far = largest;
-  for (const int64_t end : {-place, largest, -largest}) {
-    if (end == place || !is_beyond(end)) continue;
-    far = end;
-    if (end > place) break;
-  }
-  if (!is_beyond(far)) return text_at<T>(far);
+  const int64_t outermost = place < 0 ? -largest : largest;
+  int64_t far = is_beyond(outermost) || place == 0 ? outermost : 0;
+  if (!is_beyond(far)) return text_at<T>(outermost);
   int64_t within = place;
   for (int64_t middle = 0; (middle = std::midpoint(within, far)) != within;) {
     (is_beyond(middle) ? far : within) = middle;

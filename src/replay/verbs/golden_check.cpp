@@ -162,7 +162,7 @@ bool say(const GoldenArguments& arguments, const Checked& c, Tally& tally) {
   if (passes) return true;
   ++tally.red;
   if (!arguments.on_fail.empty() && !c.judgement.differences.empty()) {
-    search_commit(c.golden, arguments, c.path, c.judgement.differences);
+    search_commit(c.golden, arguments, c.path, c.judgement);
   }
   tally.code = c.code == 0 ? 1 : tally.code == 0 ? c.code : tally.code;
   return false;

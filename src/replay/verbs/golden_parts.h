@@ -153,7 +153,7 @@ void check_dump(const std::string& path, const GoldenEntries& values);
 /// tolerances where it has words for them, and else that it does not hold them.
 /// Errors: kEnvironment.
 void search_commit(const gate::Golden& golden, const GoldenArguments& arguments,
-                   const std::string& path, const std::vector<gate::JudgedDifference>& differences);
+                   const std::string& path, const gate::GoldenVerdict& verdict);
 
 /// What a new golden file, or a candidate, says of itself: class, commit, contract, program.
 /// `run`: its command; empty for a run of ours. `build`: how its commit is built; empty: not said.

@@ -161,20 +161,18 @@ void check_report_place(const std::string& report, const std::vector<std::string
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// A file by its place in the checkout that it lies in, as services that show one beside its code
 /// look for it; where it lies in none as it was called.
 std::string place_in_checkout(const std::string& path) {
-  const fs::path called = fs::absolute(path).lexically_normal();
-  const fs::path file = fs::weakly_canonical(called.parent_path()) / called.filename();
+  const fs::path called = fs::path(path).lexically_normal();
   std::error_code absent;
+  const fs::path folder = fs::weakly_canonical(fs::absolute(path).parent_path(), absent);
+  if (absent) return called.string();
+  const fs::path file = folder / called.filename();
   for (fs::path at = file.parent_path(); at.has_relative_path(); at = at.parent_path()) {
     if (fs::exists(at / ".git", absent)) return file.lexically_relative(at).string();
   }
-  return fs::path(path).lexically_normal().string();
+  return called.string();
 }
 
 std::vector<gate::Said> by_checkout(std::vector<gate::Said> said) {
@@ -219,7 +217,7 @@ void ReportFiles::write(const std::vector<gate::Said>& said) {
   const char* summary = std::getenv("GITHUB_STEP_SUMMARY");
   if (summary == nullptr || *summary == '\0') return;
   std::ofstream out(summary, std::ios::app);
-  out << gate::summary_of(said) << std::flush;
+  out << gate::summary_of(placed) << std::flush;
   if (!out) throw environment_error("cannot write the summary of the job", summary);
 }
 

@@ -169,8 +169,12 @@ int golden_review(const GoldenArguments& arguments) {
   for (size_t i = 0; i < files.size(); ++i) {
     const gate::Pending candidate = gate::pending(files[i]);
     if (candidate != gate::Pending::kCurrent) {
-      gone += candidate == gate::Pending::kNone ? 1 : 0;
-      std::cout << '\n' << files[i] << ": has changed since its check: check it again\n";
+      const bool none = candidate == gate::Pending::kNone;
+      gone += none ? 1 : 0;
+      std::cout << '\n'
+                << files[i]
+                << (none ? ": its candidate is gone: it was accepted or rejected elsewhere\n"
+                         : ": has changed since its check: check it again\n");
       continue;
     }
     const std::string of_all = std::to_string(i + 1) + " of " + std::to_string(files.size());

@@ -26,8 +26,9 @@ struct SearchBound {
 
 constexpr const char* kIgnored =
     "search: bit for bit, the file's tolerances are ignored: rlbisect has one absolute bound for "
-    "all\n  numbers, so that the first commit that changes a bit is found, not the first beyond "
-    "them\n";
+    "all\n  numbers, held to what the recorded commit gives here, so that the first commit that "
+    "changes a bit\n  is found, not the first beyond them\n";
+constexpr double kBuildSeconds = 3600;
 constexpr std::string_view kConfirmed = "\nconfirmed  ";
 constexpr const char* kOfBits = "the first change of bits, tolerances ignored: ";
 
@@ -70,20 +71,24 @@ std::optional<double> common_bound(const gate::Golden& golden, const std::set<st
   return out;
 }
 
-/// The names of the numbers that lie beyond their tolerances, and how far they may.
-SearchBound bound_of(const gate::Golden& golden,
-                     const std::vector<gate::JudgedDifference>& differences) {
+/// The names of the numbers that lie beyond their tolerances, and how far they may. In another
+/// environment that is no bound of a search, which holds numbers to those of the recorded commit
+/// here, and not to the recorded ones.
+SearchBound bound_of(const gate::Golden& golden, const gate::GoldenVerdict& verdict) {
   if (golden.tolerances.empty()) return {};
+  const auto& differences = verdict.differences;
   std::set<std::string> names;
   for (const gate::JudgedDifference& d : differences) {
     if (d.within) continue;
-    if (d.bits.key == "content" && !d.tolerance) return {};  // of which every bit counts
+    if (d.bits.key == "content" && !d.tolerance) return {};  // a dump is compared as one
     names.insert(d.bits.recorded && d.bits.now ? metric_of(d.bits.key) : "");
   }
   if (names.empty()) return {};  // drift: every bit of it does not pass
   const std::optional<double> bound =
       names.contains("") ? std::nullopt : common_bound(golden, names);
-  if (!bound) return {.ignores_tolerances = true};
+  const bool weights = names.contains("weights");  // has a meaning of its own there, and is exact
+  if (!bound || (weights && *bound > 0)) return {.ignores_tolerances = true};
+  if (*bound > 0 && !verdict.environment.empty()) return {.ignores_tolerances = true};
   SearchBound out;
   for (const std::string& name : names) out.options.push_back("--metric=" + name);
   if (*bound > 0) out.options.push_back("--tolerance=" + shortest_of(*bound));
@@ -115,8 +120,7 @@ std::string told(std::string output, const SearchBound& bound) {
 }  // namespace
 
 void search_commit(const gate::Golden& golden, const GoldenArguments& arguments,
-                   const std::string& path,
-                   const std::vector<gate::JudgedDifference>& differences) {
+                   const std::string& path, const gate::GoldenVerdict& verdict) {
   std::cout << std::flush;  // the verdict is there before a search that may be cut short
   const auto checkout = gate::find_checkout(path);
   std::string problem = problem_of_search(golden, checkout);
@@ -127,7 +131,7 @@ void search_commit(const gate::Golden& golden, const GoldenArguments& arguments,
     std::cout << "no search: " << problem << '\n' << std::flush;
     return;
   }
-  const SearchBound bound = bound_of(golden, differences);
+  const SearchBound bound = bound_of(golden, verdict);
   if (bound.ignores_tolerances) std::cout << kIgnored << std::flush;
   Command command{
       {program_beside("rlbisect").string(), gate::about(golden, "commit") + ".." + checkout->commit,
@@ -135,11 +139,13 @@ void search_commit(const gate::Golden& golden, const GoldenArguments& arguments,
       from};
   auto& words = command.arguments;
   words.insert(words.end(), bound.options.begin(), bound.options.end());
+  double seconds = arguments.time_limit;
   if (const std::string build = build_of(golden, arguments); !build.empty()) {
     words.insert(words.end(), {"--build", build});
+    seconds += kBuildSeconds;  // rlbisect has one limit for both
   }
   if (arguments.time_limit > 0) {
-    words.insert(words.end(), {"--timeout", shortest_of(arguments.time_limit)});
+    words.insert(words.end(), {"--timeout", shortest_of(seconds)});
   }
   ProcessLimits limits;
   limits.time = ProcessLimits::kNoTime;
