@@ -95,7 +95,7 @@ class Safety(Case):
             (tools / tool).chmod(0o755)
         search = [f"{commits[0]}..main", "--repo", path, "--run", "./run.sh", "--dependency", f"lib={library}",
                   "--repeat-ends", "1", "--repeat-sides", "1"]
-        for words in (search, ["verdict", "--run", "./run.sh"]):
+        for words, code in ((search, 0), (["verdict", "--run", "./run.sh"], 1)):
             for hanging in range(1, 200):
                 turn.write_text("")
                 process = subprocess.Popen(
@@ -109,7 +109,7 @@ class Safety(Case):
                     process.send_signal(signal.SIGINT)
                 said = process.communicate(timeout=300)[1]
                 if ended:
-                    self.assertEqual(process.returncode, 0, said)
+                    self.assertEqual(process.returncode, code, said)
                     break
                 self.assertLess(hanging, 199)
                 self.assertIn(process.returncode, (130, -signal.SIGINT), (words, hanging, said))

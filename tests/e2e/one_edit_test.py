@@ -253,7 +253,7 @@ class OneEdit(EditedRun):
             for column in ("num_microbatches", "micro_batch_indices"):
                 files = self.files(run)
                 lacks("train_data/0_1.pt", "rollout_data", column)(files)
-                found, = self.lines("verify", self.written("half", files), code=1)
+                found, = self.lines("verify", self.written(f"half of {column} {run[0]}", files), code=1)
                 self.assertEqual([problem["message"] for problem in found["problems"]],
                                  [f"{column} is missing in 0_1.pt, and 0_0.pt has it, of the same rollout"])
 
