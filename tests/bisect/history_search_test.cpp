@@ -389,7 +389,7 @@ TEST_CASE("no culprit is named whose own runs may all be noise") {
   CHECK(found.result == SearchResult::kCannotJudge);
   CHECK_FALSE(found.confirmed);
   CHECK_THAT(found.reason,
-             Contains("r3 was bad by a run of r4, which is equal to it in what --path"));
+             Contains("r3 was bad by a run of r8, which is equal to it in what --path"));
   CHECK_THAT(found.reason, Contains("its own run is skipped (too far off to be good"));
 }
 

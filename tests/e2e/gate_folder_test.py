@@ -257,6 +257,7 @@ class Folder(GateCase):
         self.golden("check", "goldens", *CHECK, code=1)
         self.assertIn("say why bits change", self.golden("accept", "goldens", "--reason", " \r", code=2).stderr)
         self.assertEqual(self.file().read_text(), before)
+        self.commit()
         for pattern in ("", "  "):
             said = self.record("--tolerance", pattern + "=4 ulps: a", name="new.txt", code=2).stderr
             self.assertIn("--tolerance begins with a pattern, as in \"step * loss=4 ulps: WHY\"", said)
@@ -266,6 +267,7 @@ class Folder(GateCase):
         self.tree = top / "package"
         self.tree.mkdir()
         self.numbers(NUMBERS)
+        self.commit()
         self.record()
         self.numbers(NUMBERS.replace("0.75", "0.25"))
         for name in ("./goldens", "../package//goldens", str(self.tree / "goldens")):

@@ -47,8 +47,8 @@ class Search(GateCase):
                           ["step 0 loss=0.001 absolute: a", "--tolerance", "step 1 loss=0.01 absolute: b"],
                           ["step * loss=0.001 absolute: a", "--tolerance", "step * loss*=4 ulps: b"]):
             with self.subTest(tolerance):
-                self.change("0.75", "As at first")
                 self.file().unlink(missing_ok=True)
+                self.change("0.75", "As at first")
                 said = self.history("--tolerance", *tolerance)
                 self.assertLess(said.index(IGNORED), said.index("culprit"))
                 self.assertRegex(said, r"culprit +\w+ HARMLESS ")
