@@ -69,7 +69,15 @@ Journey through(const std::string& to, const Datasets& rollout, const Datasets& 
   ImportOptions in;
   in.paths = {options.output};
   in.output = folder / "again";
-  import_dump(in);
+  try {
+    import_dump(in);
+  } catch (const Error& error) {
+    // What an export takes as it is may be a column without its own offsets: no dump may have it.
+    CHECK(error.code() == ErrorCode::kCorrupt);
+    CHECK(std::string(error.what()).find("version_offsets is missing") != std::string::npos);
+    out.refused = error.what();
+    return out;
+  }
   const DumpReader before = DumpReader::open(folder / "dump");
   const DumpReader after = DumpReader::open(folder / "again");
   const std::string kinds[] = {"rollout", "train"};
