@@ -109,7 +109,7 @@ class Signals(Program):
         staged = self.here / ("made" + STAGED)
         for trial in range(3):
             process = self.start("export", dump, "--to", "slime", "-o", made)
-            wait_for(lambda: len(list(staged.glob("content/*/*.pt"))) > 700)
+            wait_for(lambda: len(list(staged.glob("unjudged/*/*.pt"))) > 700)
             process.send_signal(signal.SIGTERM)
             for _ in range(20):
                 time.sleep(0.001)
