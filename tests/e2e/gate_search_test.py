@@ -30,6 +30,17 @@ class Search(GateCase):
             self.change(loss, message)
         return self.golden(*CHECK, code=1).stdout
 
+    def hang_between(self):
+        """A script that is gated, then hangs for a commit, and a guilty change after it."""
+        (self.tree / "run.sh").write_text(RUN)
+        self.save("A script")
+        self.record(run="sh run.sh")
+        self.save("Gate it")
+        (self.tree / "run.sh").write_text("sleep 1000")
+        self.save("Hangs")
+        (self.tree / "run.sh").write_text(RUN)
+        self.change("0.25", "GUILTY")
+
     def test_an_absolute_bound_is_searched_with(self):
         said = self.history("--tolerance", "step * loss=0.001 absolute: two kinds of cards")
         self.assertRegex(said, r"culprit +\w+ GUILTY ")
@@ -65,14 +76,7 @@ class Search(GateCase):
         self.assertNotIn("ignored", said)
 
     def test_a_commit_that_hangs_is_left_out(self):
-        (self.tree / "run.sh").write_text(RUN)
-        self.save("A script")
-        self.record(run="sh run.sh")
-        self.save("Gate it")
-        (self.tree / "run.sh").write_text("sleep 1000")
-        self.save("Hangs")
-        (self.tree / "run.sh").write_text(RUN)
-        self.change("0.25", "GUILTY")
+        self.hang_between()
         self.save("Later")
         said = self.golden(*CHECK, "--time-limit", "5", code=1).stdout
         self.assertIn("Hangs", said)
@@ -80,14 +84,7 @@ class Search(GateCase):
         self.assertIn("--timeout 5", said)
 
     def test_a_verdict_stands_before_the_search(self):
-        (self.tree / "run.sh").write_text(RUN)
-        self.save("A script")
-        self.record(run="sh run.sh")
-        self.save("Gate it")
-        (self.tree / "run.sh").write_text("sleep 1000")
-        self.save("Hangs")
-        (self.tree / "run.sh").write_text(RUN)
-        self.change("0.25", "GUILTY")
+        self.hang_between()
         with subprocess.Popen([self.program, "golden", *CHECK, "--time-limit", "60"], cwd=self.tree, text=True,
                               stdout=subprocess.PIPE, env=self.environment) as process:
             self.assertIn("regression: goldens/train.txt", process.stdout.readline())
