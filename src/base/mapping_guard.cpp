@@ -24,7 +24,10 @@ class GuardTable {
     if (page_size_ == 0) watch();
     size_t i = 0;
     while (i < used_ && guards_[i].begin != 0) ++i;
-    if (i == guards_.size()) throw Error(ErrorCode::kEnvironment, "too many files are open");
+    if (i == guards_.size()) {
+      throw Error(ErrorCode::kEnvironment,
+                  "more than " + std::to_string(i) + " files are mapped at once");
+    }
     guards_[i].lost = false;
     guards_[i].end = reinterpret_cast<uintptr_t>(begin) + size;
     guards_[i].begin = reinterpret_cast<uintptr_t>(begin);

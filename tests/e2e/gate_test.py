@@ -172,8 +172,11 @@ class Gate(Case):
         self.golden(*words, code=2)
         why = [*words, "--reason", "a driver"]
         self.golden(*why, code=2, CI="true")
-        for day in ("2020-01-01", "2026-02-30"):
-            self.golden(*why, "--until", day, code=2)
+        for day, told in (("2020-01-01", "would end on 2020-01-01, before today, 2"), ("2026-02-30", "2026-02-30")):
+            dated = [day if word == "9999-12-31" else word for word in why]
+            refused = self.golden(*dated, code=2).stderr
+            self.assertIn(told, refused)
+            self.assertNotIn("more than once", refused)
         self.golden(*why)
         said = self.golden(*check).stdout
         self.assertIn("regression: goldens/train.txt", said)

@@ -76,7 +76,10 @@ std::optional<gate::Quarantine> given_quarantine(const GoldenArguments& argument
       {{"until", arguments.until}, {"owner", arguments.owner}, {"reason", arguments.reason}},
       "--until DATE --owner NOTE --reason WHY");
   if (!gate::holds(out, gate::today())) {
-    throw Error(ErrorCode::kUsage, "the quarantine would have ended already", "--until");
+    throw Error(ErrorCode::kUsage,
+                "the quarantine would end on " + out.until + ", before today, " + gate::today() +
+                    ": name a day that comes",
+                "--until");
   }
   return out;
 }
