@@ -14,7 +14,7 @@
 #include "src/replay/exchange/rank_schedules.h"
 #include "src/replay/exchange/rollout_columns.h"
 #include "src/replay/exchange/schedule_check.h"
-#include "src/replay/exchange/slime_columns.h"
+#include "src/replay/exchange/slime_train_columns.h"
 #include "src/replay/exchange/train_schedule.h"
 #include "src/replay/exchange/trajectory_check.h"
 

@@ -11,7 +11,7 @@
 #include "src/replay/exchange/cell.h"
 #include "src/replay/exchange/dicts.h"
 #include "src/replay/exchange/own_datasets.h"
-#include "src/replay/exchange/slime_columns.h"
+#include "src/replay/exchange/slime_train_columns.h"
 
 namespace rlreplay::replay {
 namespace {

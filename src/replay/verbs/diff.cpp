@@ -12,7 +12,7 @@
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/kept_difference.h"
 #include "src/replay/exchange/other_difference.h"
-#include "src/replay/exchange/slime_columns.h"
+#include "src/replay/exchange/slime_train_columns.h"
 #include "src/replay/verbs/engine_half.h"
 #include "src/replay/verbs/value_checks.h"
 #include "src/replay/verbs/verb.h"
