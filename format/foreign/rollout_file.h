@@ -9,7 +9,8 @@
 namespace rlreplay::foreign {
 
 /// The samples of one rollout dump, in the order of the file. Texts view the file's tree, and the
-/// columns of tokens stay there: they are nearly all of it.
+/// columns of tokens stay there: they are nearly all of it. Source: slime, slime/utils/types.py,
+/// class Sample.
 struct RolloutFile {
   int64_t rollout_id = 0;
   std::vector<uint64_t> offsets = {0};        // [S + 1], of tokens

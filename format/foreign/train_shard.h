@@ -12,7 +12,8 @@
 
 namespace rlreplay::foreign {
 
-/// One train dump as rows of samples, whichever way round the file holds them.
+/// One train dump as rows of samples, whichever way round the file holds them. Source: slime,
+/// train_dump_utils.py, save_debug_train_data.
 class TrainShard {
  public:
   /// Errors: kUnsupported where the file is no train dump, kCorrupt.

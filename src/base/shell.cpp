@@ -52,7 +52,7 @@ class Pieces {
   }
 
  private:
-  static constexpr int kDepth = 200;
+  static constexpr int kDepth = 200;  // of what stands in one another: the stack is finite
 
   /// Behind the character that ends what began before `i`. Within `"..."` only backslashes and
   /// substitutions have a meaning.

@@ -77,7 +77,7 @@ void ChangePoint::skip(size_t place) {
   update();
 }
 
-/// One after the other, so that nothing large cancels.
+/// One after the other, so that nothing large cancels (Welford, 1962).
 void ChangePoint::Sums::add(double value) {
   const double from = value - mean;
   count += 1;

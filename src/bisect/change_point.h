@@ -10,7 +10,9 @@ namespace rlreplay::bisect {
 /// once. Places 0 and `last` are known to lie before and behind it. All that is assumed of the
 /// values is that those before have one distribution and those behind another: of verdicts two
 /// rates, of numbers two normal distributions, whose parameters are unknown and integrated out.
-/// That nothing changes at all is taken to be as probable as that something does.
+/// That nothing changes at all is taken to be as probable as that something does. Source: conjugate
+/// priors, of rates Beta(1/2, 1/2) and of normal distributions normal-gamma, as in Murphy,
+/// Conjugate Bayesian analysis of the Gaussian distribution (2007).
 class ChangePoint {
  public:
   enum class Values { kVerdicts, kNumbers };  // a verdict is 0 for good, 1 for bad

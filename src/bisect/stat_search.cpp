@@ -19,7 +19,8 @@ using measure::Evidence;
 using measure::Metric;
 using measure::RunKind;
 
-constexpr size_t kLeastEndRuns = 3, kMostRuns = 2000;
+constexpr size_t kLeastEndRuns = 3;  // of two runs nobody sees how far a third may lie
+constexpr size_t kMostRuns = 2000;   // a search that needs more has no end
 
 std::string decimal_text(double value) { return measure::MetricValue{value}.describe(); }
 
@@ -84,6 +85,7 @@ class StatSearch {
   void search() {
     for (size_t runs = 0; runs < kMostRuns; ++runs) {
       if (points_->best().probability >= *plan_.confidence) return conclude("");
+      // Not before a run at every fourth place and 20 more: too few lie beside each change.
       if (points_->unchanged() >= *plan_.confidence && runs >= history_.size() / 4 + 20) break;
       const size_t place = points_->next();
       if (!run(place, Purpose::kSearch)) points_->skip(place);

@@ -42,8 +42,6 @@ void remove_folder(const std::string& path) noexcept {
   }
 }
 
-namespace fs = std::filesystem;
-
 namespace {
 
 std::string make_kept_folder(const std::string& path) {

@@ -307,7 +307,8 @@ void whiten(std::span<const Sample> samples, TokenValues& values) {
       origin + sum_unmasked(samples, values, [&](double x) { return x - origin; }) / n;
   const double square =
       sum_unmasked(samples, values, [&](double x) { return (x - mean) * (x - mean); });
-  const double scale = 1 / std::sqrt(square / std::max(1.0, n - 1) + 1e-8);
+  constexpr double kEpsilon = 1e-8;  // slime, slime/utils/distributed_utils.py
+  const double scale = 1 / std::sqrt(square / std::max(1.0, n - 1) + kEpsilon);
   for (auto& sample : values) {
     for (double& x : sample) x = (x - mean) * scale;
   }

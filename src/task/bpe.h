@@ -17,7 +17,8 @@ struct Merge {
 };
 
 /// Byte-pair encoding of words: of all neighbours, those with the earliest merge are joined first,
-/// from the left, until none can be.
+/// from the left, until none can be. Source: Sennrich, Haddow, Birch, Neural machine translation of
+/// rare words with subword units (2016).
 class Bpe {
  public:
   /// `byte_ids`: the token of each single byte, -1 where there is none.

@@ -10,7 +10,8 @@
 
 namespace rlreplay {
 
-/// A known expression that cuts text into words.
+/// A known expression that cuts text into words. Source: the `pre_tokenizer` of the tokenizer.json
+/// that each is called after; of GPT-2 the pattern in src/encoder.py.
 struct SplitRule {
   std::string_view name;
   std::string_view regex;

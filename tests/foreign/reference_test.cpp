@@ -86,6 +86,7 @@ struct Answer {
 Answer ask(const std::string& path, const fs::path& folder) {
   Pipe pipe = make_pipe();
   const pid_t child = ::fork();
+  REQUIRE(child >= 0);
   if (child == 0) {
     const rlimit limit{2, 2};
     ::setrlimit(RLIMIT_CPU, &limit);

@@ -13,7 +13,8 @@
 
 namespace rlreplay::replay {
 
-/// What a file of Miles' policy_loss_debug says of one sample of a micro-batch.
+/// What a file of Miles' policy_loss_debug says of one sample of a micro-batch. Source: Miles,
+/// maybe_dump_policy_loss_debug.
 struct PolicyLossRow {
   size_t total = 0;     // length of the sample
   size_t response = 0;  // of its response; `old` is shorter where it is a slice

@@ -230,7 +230,7 @@ std::string json(const engine::StepEvent& at, const View& view) {
 engine::StepEvent asked_event(const RecordedRun& run, const EventQuestion& question) {
   try {
     return engine::parse_step_event(question.event);
-  } catch (const Error&) {
+  } catch (const Error&) {  // of a name that is none of ours: all that it throws
     auto named = engine::find_step_event(question.event);
     if (!named) throw;
     for (const engine::Phase phase : {engine::Phase::kForward, engine::Phase::kRollout}) {
