@@ -230,7 +230,8 @@ class Held(Replay):
                 return values
             return change
         for name, index, value, token in (("finish", 0, 3, None), ("log_probs", 0, -0.5, 0),
-                                          ("loss_mask", 0, 1, 0)):
+                                          ("loss_mask", 0, 1, 0), ("versions", 0, 7, None),
+                                          ("version_starts", 0, 0, None)):
             bad = self.rewrite("bad", {ROLLOUT: {f"0/{name}": put(index, value)}})
             lines = self.lines("rollout", bad, code=1)
             self.assertEqual([line["identical"] for line in lines], [False, True, True])

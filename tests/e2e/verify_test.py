@@ -235,6 +235,10 @@ class Verify(Case):
         self.finds({"meaning"}, put("1/finish", 7), CORRUPT, of=self.plain)
         self.finds({"bad-version"}, put("1/version_starts", 100), of=self.plain)
         self.finds({"bad-version"}, put("1/versions", 999), of=self.plain)
+        prompt = self.loaded[self.plain].at("rollout/1.h5", "1/prompt_length").values[-1]
+        report = self.finds({"bad-version"}, put("1/version_starts", prompt + 1), of=self.plain)
+        self.assertIn(f" begin at its token {prompt + 1}, not with its response",
+                      report["problems"][0]["message"])
 
     def test_masks_and_numbers(self):
         def put(unit, dataset, index, value):

@@ -190,10 +190,13 @@ class Auditor {
     for (uint64_t v = all.offsets[s]; v < all.offsets[s + 1]; ++v) {
       const uint32_t start = (*all.starts)[v];
       const bool follows = v == all.offsets[s] || start > (*all.starts)[v - 1];
-      if (follows && start <= length) continue;
+      const bool placed = !config_ || !data.prompt_length || start == (*data.prompt_length)[s];
+      if (follows && placed && start <= length) continue;
+      const std::string why =
+          placed ? " do not begin one after the other within it"
+                 : " begin at its token " + std::to_string(start) + ", not with its response";
       return report("bad-version", data.sample_id[s],
-                    "versions of sample " + std::to_string(data.sample_id[s]) +
-                        " do not begin one after the other within it");
+                    "versions of sample " + std::to_string(data.sample_id[s]) + why);
     }
   }
 

@@ -66,6 +66,22 @@ void add_prompt_values(const format::RolloutData& data, StepValues& to) {
   if (data.log_probs) add_column(data, "log_probs", *data.log_probs, prompt, to);
 }
 
+void add_versions(const format::RolloutData& data, int64_t steps, StepValues& to) {
+  if (!data.versions) return;
+  const format::Versions& all = *data.versions;
+  StepValueDifference versions{.name = "versions"}, starts{.name = "version_starts"};
+  for (size_t s = 0; s < data.size(); ++s) {
+    for (uint64_t v = all.offsets[s]; v < all.offsets[s + 1]; ++v) {
+      versions.take(static_cast<double>(all.versions[v]), static_cast<double>(steps),
+                    data.sample_id[s], {});
+      if (!all.starts || !data.prompt_length) continue;
+      starts.take((*all.starts)[v], (*data.prompt_length)[s], data.sample_id[s], {});
+    }
+  }
+  to.add(std::move(versions));
+  to.add(std::move(starts));
+}
+
 void add_finishes(const format::RolloutData& data, const std::vector<bool>& stopped,
                   StepValues& to) {
   if (!data.finish) return;

@@ -20,6 +20,10 @@ void add_prompt_values(const RecordedRun& run, const StepId& step, std::span<con
 /// The same of what a rollout recorded.
 void add_prompt_values(const format::RolloutData& data, StepValues& to);
 
+/// Adds which weights wrote each response, by the optimizer steps that they had taken, and the
+/// token from which on: a run has one version a sample, behind its prompt.
+void add_versions(const format::RolloutData& data, int64_t steps, StepValues& to);
+
 /// Adds how samples ended, by the codes of `finish`: the replay of each with a stop id or not.
 void add_finishes(const format::RolloutData& data, const std::vector<bool>& stopped,
                   StepValues& to);

@@ -50,6 +50,7 @@ ReplayedRollout replay_rollout(const RecordedRun& record, int64_t id, Trainer& t
   Progress progress("rollout " + std::to_string(id), "samples",
                     static_cast<int64_t>(recorded.size()));
   const std::vector<engine::Request> requests = requests_of(recorded);
+  const int64_t version = trainer.backend().steps();
   engine::EventSink* sink = watch.begin(id, 0, recorded);
   const std::vector<Sample> replayed = with_rollout(id, [&] {
     return trainer.generate(requests, sink, [&](int64_t finished) { progress.at(finished); });
@@ -68,6 +69,7 @@ ReplayedRollout replay_rollout(const RecordedRun& record, int64_t id, Trainer& t
   add_statistics(before, events, layouts, out.values);
   const auto data = format::find_rollout_data(record.dump(), id);
   if (!data) return out;
+  add_versions(*data, version, out.values);
   add_prompt_values(*data, out.values);
   if (out.different_tokens == 0) {
     std::vector<bool> stopped;

@@ -29,12 +29,13 @@ void StepValues::add(StepValueDifference numbers) {
 
 namespace {
 
-/// Numbers of prompts and how responses ended, then columns, causes before effects; scalars come
-/// behind them.
+/// Which weights wrote, numbers of prompts, how responses ended, then columns, causes before
+/// effects; scalars come behind them.
 size_t place_of(const StepValueDifference& of) {
-  if (of.name.ends_with(kOfPrompts)) return 0;
-  if (of.name == "finish") return 1;
-  size_t place = 2, found = 0;
+  if (of.name.starts_with("version")) return 0;
+  if (of.name.ends_with(kOfPrompts)) return 1;
+  if (of.name == "finish") return 2;
+  size_t place = 3, found = 0;
   format::for_each_train_column([&](std::string_view name, auto, format::Axis) {
     if (name == of.name) found = place;
     ++place;
