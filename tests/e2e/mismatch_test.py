@@ -45,6 +45,11 @@ def definitions(pairs, low=0.0, high=2.0):
             "tis_clipped": sum(x < low or x > high for x in w)}
 
 
+def narrow(*numbers):
+    """Each as the binary32 next to it."""
+    return list(struct.unpack(f"{len(numbers)}f", struct.pack(f"{len(numbers)}f", *numbers)))
+
+
 class Mismatch(Case):
     @classmethod
     def setUpClass(cls):
@@ -249,6 +254,11 @@ class Mismatch(Case):
         self.assertIn("#", text)
         worst = text.split("worst tokens\n")[1].splitlines()[1]
         self.assertRegex(worst, r'^ *\d+ +9 .* 1\.5 +".+"$')
+        # Numbers that read back: the two of a token may part in the last digit.
+        found = self.lines("mismatch", path, "--worst", "3")[0]["worst"]
+        rows = [line.split() for line in text.split("worst tokens\n")[1].splitlines()[1:4]]
+        self.assertEqual([narrow(*map(float, row[3:5])) for row in rows],
+                         [narrow(of["train"], of["rollout"]) for of in found])
         root = xml.etree.ElementTree.parse(plot).getroot()
         self.assertTrue(root.tag.endswith("svg"))
         texts = [node.text for node in root.iter() if node.tag.endswith("text")]

@@ -5,6 +5,7 @@
 
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
+#include "src/base/number_text.h"
 #include "src/base/text_table.h"
 #include "src/base/words.h"
 #include "src/replay/inspect/token_texts.h"
@@ -64,13 +65,18 @@ std::string histogram(const Mismatch& m) {
   return "\n" + table.str();
 }
 
+/// As many digits as read back: the two of a token may part in the last one.
+std::string exact_number(double value) {
+  return std::isfinite(value) ? shortest_of(value) : short_number(value);
+}
+
 std::string worst_tokens(const Mismatch& m, const std::optional<Tokenizer>& tokenizer) {
   if (m.worst.empty()) return {};
   TextTable table(
       {"rollout", "sample", "token", "train", "rollout's", "|d|", tokenizer ? "text" : "id"});
   for (const MismatchToken& t : m.worst) {
     table.add({std::to_string(t.rollout), std::to_string(t.sample), std::to_string(t.token),
-               short_number(t.train), short_number(t.recorded), short_number(t.distance()),
+               exact_number(t.train), exact_number(t.recorded), short_number(t.distance()),
                token_text(tokenizer, t.id)});
   }
   return "\nworst tokens\n" + table.str();
