@@ -8,6 +8,7 @@ import math
 import os
 import random
 import re
+import shlex
 import struct
 import sys
 import unittest
@@ -253,6 +254,12 @@ class Recorded(Case):
                 self.assertTrue(any(set(wanted) == one for one in found), found)
                 text = self.run_program("objective", "--from", dump, *given).stdout
                 self.assertIn("reproduced with: ", text)
+                again, = [line for line in text.splitlines() if line.startswith("again: ")]
+                alone = {tuple(e["settings"]) for step in steps for e in step["explanations"]}
+                if len(alone) == 1 and len(given) < 3:  # with the options that were found
+                    words = shlex.split(again)
+                    self.assertEqual(words[1:3], ["rlreplay", "objective"])
+                    self.lines(*words[2:])
                 tables = [line for line in text.splitlines() if not line.startswith("again: ")]
                 self.assertLessEqual(max(map(len, tables)), 100)
 

@@ -13,6 +13,7 @@
 #include "src/base/text_table.h"
 #include "src/base/words.h"
 #include "src/replay/exchange/any_dump.h"
+#include "src/replay/inspect/objective_again.h"
 #include "src/replay/inspect/objective_choice.h"
 #include "src/replay/inspect/objective_report.h"
 #include "src/replay/options/config_file.h"
@@ -315,7 +316,7 @@ int objective(const ObjectiveArguments& arguments, const RecordedRun& record) {
                         ? ""
                         : " --reward-key " + shell_word(arguments.reward_key))
                 << (arguments.tolerance ? " --tolerance " + short_number(*arguments.tolerance) : "")
-                << arguments.flags.command_line() << '\n';
+                << flags_with_found(arguments.flags.command_line(), options, all) << '\n';
     }
   }
   return reproduced && other.empty() ? 0 : 1;
