@@ -22,9 +22,19 @@ std::optional<JsonValue> find_first(const JsonValue& object,
   return std::nullopt;
 }
 
+/// What stands at a key, or, where no key is called so, at `a.b`: b of the object a.
+std::optional<JsonValue> find_path(const JsonValue& object, std::string_view path) {
+  if (const auto value = object.find(path)) return value;
+  const size_t dot = path.find('.');
+  if (dot == path.npos) return std::nullopt;
+  const auto inner = object.find(path.substr(0, dot));
+  if (!inner || !inner->is_object()) return std::nullopt;
+  return find_path(*inner, path.substr(dot + 1));
+}
+
 /// A key that the user named. Errors: kCorrupt, with the keys that are there.
 JsonValue find_named(const JsonValue& object, const std::string& key, const char* option) {
-  if (const auto value = object.find(key)) return *value;
+  if (const auto value = find_path(object, key)) return *value;
   std::string there;
   for (const auto& [name, value] : object.members()) {
     there += (there.empty() ? "" : ", ") + std::string(name);

@@ -67,6 +67,26 @@ TEST_CASE("keys can be named") {
   CHECK(error->where() == file.path() + ":1");
 }
 
+TEST_CASE("a key with dots is one of an object in the line where no key is called so") {
+  const TemporaryFile file(
+      R"({"a": {"q": "p", "x.y": 3}, "reward_model": {"style": "rule", "ground_truth": "72"}})"
+      "\n"
+      R"({"a": {"q": "r"}, "reward_model.ground_truth": 5, "reward_model": {"ground_truth": 6}})");
+  const auto prompts = read_prompts(file.path(), {"a.q", "reward_model.ground_truth"});
+  CHECK(std::get<std::string>(prompts.at(0).input) == "p");
+  CHECK(prompts.at(0).label == "72");
+  CHECK(std::get<std::string>(prompts.at(1).input) == "r");
+  CHECK(prompts.at(1).label == "5");
+  const auto error = error_of([&] { read_prompts(file.path(), {"a.q", "a.x.y"}); });
+  REQUIRE(error);  // of the second line alone
+  CHECK_THAT(error->what(), Contains("no key \"a.x.y\""));
+  CHECK(error->where() == file.path() + ":2");
+  for (const char* key : {"reward_model.style.x", "a.", ".q", "a..q", "."}) {
+    INFO(key);
+    CHECK(error_of([&] { read_prompts(file.path(), {"a.q", key}); }));
+  }
+}
+
 TEST_CASE("grade school math files are read as they are") {
   std::string text;
   for (uint32_t seed = 0; seed < 50; ++seed) {

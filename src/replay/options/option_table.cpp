@@ -27,14 +27,15 @@ constexpr Option kTable[] = {
 
     {"prompts", S::kPrompts, &O::prompts, "JSONL file of prompts", {}, "prompt-data"},
     {"input-key", S::kPrompts, &O::input_key,
-     "key of the prompt in a line (default: found by itself)"},
+     "key of the prompt in a line, a.b of an object in it (default: found by itself)"},
     {"label-key", S::kPrompts, &O::label_key,
-     "key of the label in a line (default: found by itself)"},
+     "key of the label in a line, a.b of an object in it (default: found by itself)"},
     {"apply-chat-template", S::kPrompts, &O::apply_chat_template,
      "render a text prompt as a message of the user"},
     {"reward", S::kPrompts, &O::reward, "how a response is judged", "exact|gsm8k|command"},
     {"reward-command", S::kPrompts, &O::reward_command,
-     "program that reads JSONL and answers a number a line"},
+     "program of your own, run for each rollout: reads a line {\"prompt\", \"response\", "
+     "\"label\"} a response, answers a number a line in that order (docs/verbs.md)"},
     {"reward-time-limit",
      S::kPrompts,
      &O::reward_time_limit,
