@@ -175,6 +175,16 @@ class Golden(Case):
         self.assertIn("step 0.0 weights", changed.stdout)
         self.assertNotIn("step 0.0 gradients", changed.stdout)
         self.assertIn("overridden: lr: ", changed.stderr)
+        # In the order of time, causes first: the weights of a step before what they sample.
+        told = json.loads(self.golden("check", "--lr", "0.0006", "--json", code=1).stdout)
+        keys = [d["key"] for d in told["differences"]]
+        self.assertEqual((keys[0], keys[-1]), ("step 0.0 weights", "step 1.0 weights"))
+        after = [key for key in keys if key.startswith("rollout 1 ")]
+        self.assertEqual(keys[1:1 + len(after)], [f"rollout 1 {name}" for name in
+                                                  ("tokens", "log_probs")][-len(after):])
+        gradients = keys.index("step 1.0 gradients")
+        self.assertEqual(keys[gradients:gradients + 2],
+                         ["step 1.0 gradients", "step 1.0 grad_norm"])
 
     def test_a_changed_value_is_named_with_its_distance(self):
         self.golden("record", *RUN)

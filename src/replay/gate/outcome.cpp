@@ -1,9 +1,13 @@
 #include "src/replay/gate/outcome.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <map>
 #include <set>
+#include <string_view>
 
+#include "src/base/number_text.h"
 #include "src/replay/gate/environment.h"
 
 namespace rlreplay::gate {
@@ -52,6 +56,27 @@ std::string first_of(const std::vector<JudgedDifference>& differences) {
   return beyond == differences.end() ? std::string() : beyond->bits.key;
 }
 
+/// Where in a run a value is made: a rollout comes before its steps, and in each what follows from
+/// something comes behind it. What is of the whole or of no run of ours stands before, all alike.
+std::array<int64_t, 3> time_of(std::string_view key) {
+  constexpr std::array<std::string_view, 9> kNames = {"tokens",        "log_probs", "reward",
+                                                      "mean_log_prob", "loss",      "gradients",
+                                                      "grad_norm",     "optimizer", "weights"};
+  constexpr std::array<int64_t, 3> kNowhere = {INT64_MIN, 0, 0};
+  const bool step = key.starts_with("step ");
+  if (!step && !key.starts_with("rollout ")) return kNowhere;
+  key.remove_prefix(key.find(' ') + 1);
+  const size_t end = std::min(key.find(' '), key.size());
+  const size_t dot = step ? key.find('.') : end;
+  if (dot > end) return kNowhere;
+  const auto rollout = parse_number<int64_t>(key.substr(0, dot));
+  const auto in_it =
+      step ? parse_number<int64_t>(key.substr(dot + 1, end - dot - 1)) : std::optional<int64_t>(-1);
+  if (!rollout || !in_it) return kNowhere;
+  const auto name = std::ranges::find(kNames, key.substr(std::min(end + 1, key.size())));
+  return {*rollout, *in_it, name - kNames.begin()};
+}
+
 }  // namespace
 
 std::string_view to_string(Outcome outcome) {
@@ -88,6 +113,7 @@ std::vector<JudgedDifference> differences(const std::vector<Tolerance>& toleranc
     }
     out.push_back(std::move(d));
   }
+  std::ranges::stable_sort(out, {}, [](const JudgedDifference& d) { return time_of(d.bits.key); });
   return out;
 }
 
