@@ -2,6 +2,7 @@
 usage: ranks_test.py RLREPLAY
 """
 import copy
+import json
 import os
 import sys
 import unittest
@@ -86,6 +87,42 @@ class Ranks(Case):
                 report = self.verified(change(name, value), code=FINDING)
                 self.assertTrue(any(words in p["message"] for p in report["problems"]),
                                 report["problems"])
+
+    def shared(self, dump, damaged, take):
+        """Strip and pack refuse what verify calls damaged, for what it names, and nothing else."""
+        path, out = dump.write(self.folder / "patched"), self.folder / "shared"
+        report = json.loads(self.run_program("verify", "--deep", path, "--json").stdout)
+        self.assertEqual(report["verdict"] == "DAMAGED", damaged, report["problems"])
+        for words in ["strip", path, "-o", out, "--force", *take], ["pack", path, "-o", f"{out}.zip", "--force"]:
+            result = self.run_program(*words)
+            self.assertEqual(result.returncode, CORRUPT if damaged else 0, result.stdout + result.stderr)
+            if damaged:
+                self.assertIn(report["problems"][0]["message"], result.stderr)
+
+    def test_strip_and_pack_judge_units_of_a_step_together(self):
+        sound = ([1, 2], 0, None), ([1, 2], 2, None)
+        for name, ranks, damaged in (("as they are", sound, False), ("no rank holds token 3", (sound[0], ([1, 2], 1, None)), True),
+                                     ("packed otherwise", (([1, 2], 0, [0, 1]), ([1, 2], 2, [0, 0])), True),
+                                     ("a rank is missing", sound[:1], True)):
+            with self.subTest(name):
+                dump = self.steps(*ranks)
+                dump.units["rollout/0.h5"]["0/group_id"] = array([0, 0], "u64")
+                self.shared(dump, damaged, ["--columns", "group_id"])
+
+        def copied(unit, other, of):
+            dump = copy.deepcopy(self.loaded)
+            dump.units[other] = {name: dataset for name, dataset in dump.units[unit].items() if of in name}
+            return dump
+        events = copied("train/1-0/rank0.h5", "train/1-0a/rank0.h5", "/events/")
+        self.shared(events, True, ["--texts"])
+        self.shared(copied("rollout/1.h5", "rollout/1a.h5", ""), True, ["--texts"])
+        replica = copied("train/1-0/rank0.h5", "train/1-0/rank1.h5", "/")
+        for name in [name for name in replica.units["train/1-0/rank1.h5"] if "/events/" in name]:
+            del replica.units["train/1-0/rank1.h5"][name]
+        for change in 0, 0.5:  # of which verify says that they contradict each other: whole samples of two ranks
+            probs = replica.at("train/1-0/rank1.h5", "1-0/log_probs")
+            replica.units["train/1-0/rank1.h5"]["1-0/log_probs"] = probs.reshaped(probs.values - change)
+            self.shared(replica, False, ["--texts"])
 
 
 if __name__ == "__main__":

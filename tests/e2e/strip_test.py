@@ -2,6 +2,7 @@
 
 usage: strip_test.py RLREPLAY
 """
+import copy
 import json
 import pathlib
 import subprocess
@@ -163,6 +164,37 @@ class Strip(support.Case):
             self.assertIn("prompt_text_offsets is missing", result.stderr)
             self.assertIn(words, result.stderr)
             self.assertFalse(out.exists())
+
+    @unittest.skipIf(Patched is None, "needs h5py and numpy")
+    def test_what_is_refused_is_what_verify_refuses(self):
+        """Of kept dumps of every version, and of one in which values of two units change places."""
+        golden = sorted(path for path in (pathlib.Path(__file__).parents[1] / "golden/dumps").iterdir() if path.is_dir())
+        verdicts = [self.refused_alike(path) for path in golden]
+        self.assertEqual(set(verdicts), {False})
+        random, whole = support.random.Random(support.SEED), Patched(self.dump)
+        whole.split_rollout("rollout/0.h5", "rollout/0b.h5", 2)
+        for _ in range(6):
+            dump = copy.deepcopy(whole)
+            one, other = (dump.units[unit] for unit in random.sample(sorted(dump.units), 2))
+            name = random.choice(sorted(one))
+            alike = [at for at in sorted(other) if at.split("/")[1] == name.split("/")[1]]
+            if alike:
+                one[name], other[alike[0]] = other[alike[0]], one[name]
+            self.refused_alike(dump.write(self.folder / "of others"))
+        dump = copy.deepcopy(whole)
+        dump.units["rollout/0b.h5"] = dict(dump.units["rollout/0.h5"])
+        self.assertTrue(self.refused_alike(dump.write(self.folder / "of others")))
+
+    def refused_alike(self, path):
+        """Whether verify calls a dump damaged; packed, it is the same dump."""
+        verdict = json.loads(self.run_program("verify", "--deep", path, "--json").stdout)["verdict"]
+        packed = self.run_program("pack", path, "-o", self.folder / "of others.zip", "--force")
+        self.assertEqual(packed.returncode, 3 if verdict == "DAMAGED" else 0, (path, verdict, packed.stderr))
+        left = self.folder / "of others left"
+        if self.run_program("strip", path, "-o", left, "--force", "--texts").returncode == 0:
+            left = json.loads(self.run_program("verify", "--deep", left, "--json").stdout)["verdict"]
+            self.assertNotEqual(left, "DAMAGED", path)
+        return verdict == "DAMAGED"
 
     @unittest.skipIf(Patched is None, "needs h5py and numpy")
     def test_a_kill_before_what_is_left_was_judged_leaves_nothing_to_take_for_a_dump(self):

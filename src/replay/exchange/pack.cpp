@@ -10,19 +10,18 @@
 #include "format/canonical.h"
 #include "format/dump_files.h"
 #include "format/dump_place.h"
+#include "format/dump_reader.h"
 #include "format/folder.h"
 #include "format/foreign/mapped_file.h"
 #include "format/foreign/zip_archive.h"
 #include "format/foreign/zip_writer.h"
 #include "format/manifest.h"
-#include "format/verify.h"
 #include "src/base/error.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/printable.h"
 #include "src/base/temporary_folder.h"
 #include "src/base/with_place.h"
-#include "src/replay/exchange/strip.h"
 #include "src/replay/record/content_root.h"
 #include "src/replay/record/recorded_run.h"
 
@@ -152,15 +151,15 @@ void extract(const ZipArchive& archive, const fs::path& folder) {
 }
 
 /// Sees that a dump is whole, every byte of it, and the one that was packed. Errors: kCorrupt.
-void check_same(const Pack& pack, const std::string& dump, const std::string& path) {
-  const format::VerifyReport found = format::verify(dump, true);
-  if (!found.problems.empty()) {
-    const format::Problem& problem = found.problems.front();
-    refuse_pack(path, "the dump in it is damaged: " + problem.path + ": " + problem.message);
+void check_same(const Pack& pack, const std::string& folder, const std::string& path,
+                const DumpJudge& judge) {
+  if (const auto problem = judge(folder, format::ReaderOptions().threads)) {
+    refuse_pack(path, "the dump in it is damaged: " + problem->path + ": " + problem->message);
   }
-  if (!found.sealed) refuse_pack(path, "the dump in it has no manifest");
+  const auto dump = format::DumpReader::open(folder);
+  if (!dump.sealed()) refuse_pack(path, "the dump in it has no manifest");
   const std::string content = content_root(dump).hex();
-  if (found.root.hex() == pack.root && content == pack.content) return;
+  if (dump.root().hex() == pack.root && content == pack.content) return;
   refuse_pack(path, "the dump in it is another than its pack.json says: content root " + content +
                         ", not " + pack.content);
 }
@@ -214,7 +213,6 @@ Pack pack_in(const TemporaryFolder& room, const PackOptions& options, const Reco
   cut.output = room.path() + "/cut";
   cut.texts = options.texts;
   cut.threads = options.threads;
-  cut.judged_later = true;  // by opening what was packed
   Pack out;
   out.run = cut.unstable = public_run(run.dump().unstable());
   std::optional<RunPart> chosen;
@@ -223,7 +221,7 @@ Pack pack_in(const TemporaryFolder& room, const PackOptions& options, const Reco
     cut.steps = reproducible_part(run, *chosen);
     out.steps = cut.steps->text();
   }
-  const StripReport left = strip(cut);
+  const StripReport left = strip(cut);  // which is judged when what was packed is opened
   out.units = left.units;
   for (const std::string& column : left.columns) out.without.push_back("column " + column);
   out.without.insert(out.without.end(), left.also.begin(), left.also.end());
@@ -232,7 +230,7 @@ Pack pack_in(const TemporaryFolder& room, const PackOptions& options, const Reco
   out.reproduce = reproduce_command(RecordedRun(cut.output, options.dump), chosen);
   const std::string archive = room.path() + "/pack.zip";
   write_archive(out, cut.output, archive);
-  static_cast<void>(open_pack(archive, room.path() + "/opened", false));
+  static_cast<void>(open_pack(archive, room.path() + "/opened", false, options.judge));
   copy_whole(archive, options.output);
   return out;
 }
@@ -247,7 +245,8 @@ Pack pack(const PackOptions& options) {
   return with_dump(options.dump, room, [&] { return pack_in(room, options, run); });
 }
 
-Pack open_pack(const std::string& path, const std::string& output, bool replace) {
+Pack open_pack(const std::string& path, const std::string& output, bool replace,
+               const DumpJudge& judge) {
   const MappedFile file(path);
   const ZipArchive archive = with_place(path, [&] { return ZipArchive(file.bytes()); });
   const Pack out = read_summary(archive, path);
@@ -255,7 +254,7 @@ Pack open_pack(const std::string& path, const std::string& output, bool replace)
   format::DumpPlace place(output, replace, format::DumpPlace::Writer::kOneGo);
   extract(archive, place.path());
   file.check_unchanged();
-  check_same(out, place.path(), path);
+  check_same(out, place.path(), path, judge);
   place.settle();
   return out;
 }

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "src/replay/exchange/strip.h"
+
 /// A dump in one file, to be attached to a ticket: a zip archive of its folder (`dump/`) and of
 /// `pack.json`, which says what it is.
 namespace rlreplay::replay {
@@ -15,6 +17,7 @@ struct PackOptions {
   bool texts = false;  // whether prompts, responses and labels are taken out
   bool replace = false;
   int threads = 2;
+  DumpJudge judge;  // of what is packed; must be there
 };
 
 /// What `pack.json` says.
@@ -41,6 +44,7 @@ struct Pack {
 /// and the content root were found to be as packed.
 /// Errors: kIncomplete where no file is there; kCorrupt for one that is no pack, or damaged; those
 /// of DumpPlace.
-[[nodiscard]] Pack open_pack(const std::string& path, const std::string& output, bool replace);
+[[nodiscard]] Pack open_pack(const std::string& path, const std::string& output, bool replace,
+                             const DumpJudge& judge);
 
 }  // namespace rlreplay::replay

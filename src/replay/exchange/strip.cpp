@@ -14,7 +14,6 @@
 #include "format/dump_writer.h"
 #include "format/group_io.h"
 #include "format/rule.h"
-#include "format/verify.h"
 #include "src/base/error.h"
 #include "src/base/json_value.h"
 #include "src/base/shell.h"
@@ -66,7 +65,7 @@ class Strip {
     check_asked();
     format::DumpPlace place(options_.output, options_.replace, format::DumpPlace::Writer::kOneGo);
     write(place.path());
-    if (!options_.judged_later) check_left(place.path());
+    if (options_.judge) check_left(place.path());
     made_.content = content_root(place.path());
     place.settle();
     for (const auto& [what, count] : also_)
@@ -83,15 +82,14 @@ class Strip {
 
   /// Sees that what is left is whole: copied bytes may be those that were written and mean nothing.
   void check_left(const std::string& path) const {
-    const format::VerifyReport left = format::verify(path, true, reading(options_));
-    if (left.problems.empty()) return;
-    const format::Problem& first = left.problems.front();
-    throw format::FormatError(first.rule,
-                              first.message +
+    const auto found = options_.judge(path, options_.threads);
+    if (!found) return;
+    throw format::FormatError(found->rule,
+                              found->message +
                                   ", which stays in what is left: leave it out by --samples or "
                                   "--steps; rlreplay verify --deep " +
                                   shell_word(options_.dump) + " tells all",
-                              first.path, first.dataset, first.offset);
+                              found->path, found->dataset, found->offset);
   }
 
   [[noreturn]] void refuse(const std::string& message) const {

@@ -1,15 +1,22 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "format/rule.h"
 #include "src/base/hash.h"
 #include "src/replay/record/step_range.h"
 
 namespace rlreplay::replay {
+
+/// What finds the first rule of the format that the dump in a folder breaks, in a unit or among
+/// several of a rollout or a step. The layer that checks dumps stands above this one, and gives it.
+using DumpJudge =
+    std::function<std::optional<format::Problem>(const std::string& path, int threads)>;
 
 /// What is taken out of a dump before it is shared.
 struct StripOptions {
@@ -21,7 +28,7 @@ struct StripOptions {
   std::optional<RunPart> steps;            // all but these, their rollouts and states
   std::string unstable = "{}";             // of the new dump: commands, hosts, environments
   bool replace = false;
-  bool judged_later = false;  // whoever asks sees whether what is left is whole
+  DumpJudge judge;  // of what is left; without one whoever asks sees whether it is whole
   int threads = 2;
 
   [[nodiscard]] bool takes_nothing() const {

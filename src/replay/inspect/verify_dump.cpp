@@ -59,14 +59,19 @@ std::string unread_extension(const RecordedRun& record) {
          ": one of them is damaged";
 }
 
+/// What values of rollouts and steps mean, their units put together: faults are left in `unread`.
+void audit_units(const RecordedRun& record, UnreadRollouts& unread, VerifiedDump& out) {
+  add_problems(audit_values(record, &out.not_checked, &unread), record.path(), out.problems);
+  std::ranges::move(notes_of(record, unread), std::back_inserter(out.not_checked));
+}
+
 /// Every value, and what it means; of a dump with damaged units that of the others. `whole`: no
 /// unit is missing. Returns whether all of it could be read.
 bool check_values(const RecordedRun& record, bool whole, VerifiedDump& out) {
   UnreadRollouts unread(record.dump(), out.report.problems);
   const bool unsaid = unread.lacks_extensions();
   if (unsaid) out.not_checked.push_back(unread_extension(record));
-  add_problems(audit_values(record, &out.not_checked, &unread), record.path(), out.problems);
-  std::ranges::move(notes_of(record, unread), std::back_inserter(out.not_checked));
+  audit_units(record, unread, out);
   if (unsaid && record.is_imported()) {
     // Said with the extension.
   } else if (whole) {
@@ -157,6 +162,26 @@ void note_missing(VerifiedDump& out) {
 }
 
 }  // namespace
+
+std::optional<format::Problem> find_damage(const std::string& path, int threads) {
+  format::ReaderOptions reading;
+  reading.threads = threads;
+  const format::VerifyReport report = format::verify(path, true, reading);
+  if (!report.problems.empty()) return report.problems.front();
+  UnreadRollouts unread;
+  try {
+    VerifiedDump said;  // all that is no damage
+    audit_units(RecordedRun(path), unread, said);
+  } catch (const format::FormatError& error) {
+    return error.problem();
+  } catch (const Error& error) {
+    if (!is_about_input(error) && !is_outside_support(error)) throw;
+  }
+  for (const UnreadRollouts::Fault& fault : unread.faults()) {
+    if (fault.problem) return fault.problem;
+  }
+  return std::nullopt;
+}
 
 VerifiedDump verify_dump(const std::string& path, VerifyDepth depth) {
   VerifiedDump out;

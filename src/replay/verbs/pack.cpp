@@ -7,6 +7,7 @@
 #include "src/base/error.h"
 #include "src/base/words.h"
 #include "src/replay/exchange/any_dump.h"
+#include "src/replay/inspect/verified.h"
 #include "src/replay/verbs/value_checks.h"
 #include "src/replay/verbs/verb.h"
 
@@ -48,9 +49,10 @@ int run_pack(PackArguments& arguments) {
   if (arguments.open.empty()) {
     check_imported(options.dump);
     options.texts = !arguments.strip.empty();
+    options.judge = find_damage;
     made = pack(options);
   } else {
-    made = open_pack(arguments.open, options.output, options.replace);
+    made = open_pack(arguments.open, options.output, options.replace, find_damage);
   }
   if (arguments.json) {
     std::cout << made.json() << '\n';

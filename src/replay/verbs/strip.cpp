@@ -9,6 +9,7 @@
 #include "src/base/json_value.h"
 #include "src/base/words.h"
 #include "src/replay/exchange/any_dump.h"
+#include "src/replay/inspect/verified.h"
 #include "src/replay/verbs/value_checks.h"
 #include "src/replay/verbs/verb.h"
 
@@ -25,6 +26,7 @@ struct StripArguments {
 
 int run_strip(StripArguments& arguments) {
   StripOptions& options = arguments.options;
+  options.judge = find_damage;
   check_imported(options.dump);
   options.samples = {arguments.samples.begin(), arguments.samples.end()};
   if (!arguments.only.empty()) options.only.emplace(arguments.only.begin(), arguments.only.end());
