@@ -108,6 +108,8 @@ class Ranks(Case):
                 dump = self.steps(*ranks)
                 dump.units["rollout/0.h5"]["0/group_id"] = array([0, 0], "u64")
                 self.shared(dump, damaged, ["--columns", "group_id"])
+        dump.meta["ranks"], dump.complete = 2, False  # the other rank's writer died: no such step is there
+        self.shared(dump, False, ["--columns", "group_id"])
 
         def copied(unit, other, of):
             dump = copy.deepcopy(self.loaded)
