@@ -41,14 +41,16 @@ int64_t swap_unit(const ArrayDType& dtype) {
 }
 
 std::vector<int64_t> array_shape(const Tree& tree, Value value) {
-  if (value.kind != Kind::kTuple) corrupt("an array's shape is not a tuple");
+  if (value.kind != Kind::kTuple)
+    corrupt(unlike_text(tree, "an array's shape", &value, "not a tuple"));
   if (const size_t dims = tree.sequence(value).size(); dims > 64) {
     corrupt(found_text("an array of too many dimensions", std::to_string(dims), "at most 64"));
   }
   std::vector<int64_t> shape;
   for (const Value item : tree.sequence(value).values()) {
     if (item.kind != Kind::kInt || item.integer < 0) {
-      corrupt("an array's shape holds something else than a size");
+      corrupt(found_text("an array's shape holds something else than a size", in_words(tree, item),
+                         "an integer of at least 0"));
     }
     shape.push_back(item.integer);
   }
@@ -119,11 +121,12 @@ Bytes raw_bytes(Tree& tree, Value value) {
     tree.work(tree.text(value).size());
     if (auto raw = utf8_to_latin1(tree.text(value))) return tree.own_bytes(std::move(*raw));
   }
-  corrupt("an array's content is not bytes");
+  corrupt(unlike_text(tree, "an array's content", &value, "not bytes"));
 }
 
 const ArrayDType& dtype_of(const Tree& tree, Value value) {
-  if (value.kind != Kind::kArrayDType) corrupt("an array's dtype is not a dtype");
+  if (value.kind != Kind::kArrayDType)
+    corrupt(unlike_text(tree, "an array's dtype", &value, "not a dtype"));
   return tree.array_dtype(value);
 }
 
@@ -131,7 +134,7 @@ const ArrayDType& dtype_of(const Tree& tree, Value value) {
 
 Value make_array_dtype(Tree& tree, std::span<const Value> args) {
   if (args.empty() || args.size() > 3 || args[0].kind != Kind::kText) {
-    corrupt("a numpy dtype is not made from its name");
+    corrupt("a numpy dtype is not made from its name: found " + row_in_words(tree, args));
   }
   std::string_view code = tree.text(args[0]);
   ArrayDType dtype;
@@ -155,7 +158,8 @@ Value make_array_dtype(Tree& tree, std::span<const Value> args) {
 }
 
 void set_array_dtype_state(Tree& tree, Value dtype, Value state) {
-  if (state.kind != Kind::kTuple) corrupt("a numpy dtype's state is not a tuple");
+  if (state.kind != Kind::kTuple)
+    corrupt(unlike_text(tree, "a numpy dtype's state", &state, "not a tuple"));
   const std::span<const Value> items = tree.sequence(state).values();
   if (items.size() != 8 || items[1].kind != Kind::kText || tree.text(items[1]).size() != 1) {
     throw Error(ErrorCode::kUnsupported,
@@ -173,7 +177,8 @@ void set_array_dtype_state(Tree& tree, Value dtype, Value state) {
   ArrayDType& target = tree.array_dtype(dtype);
   const char order = tree.text(items[1])[0];
   if (order != '<' && order != '>' && order != '|' && order != '=') {
-    corrupt("a numpy dtype's byte order is " + printable({&order, 1}));
+    corrupt(found_text("a numpy dtype's byte order is none", printable({&order, 1}),
+                       "'<', '>', '|' or '='"));
   }
   const bool orderless = target.size == 1 || target.kind == 'S';
   if (!orderless) target.order = order == '>' ? '>' : '<';
@@ -186,7 +191,8 @@ void set_array_dtype_state(Tree& tree, Value dtype, Value state) {
 
 Value make_empty_array(Tree& tree, std::span<const Value> args) {
   if (args.size() != 3 || args[0].kind != Kind::kGlobal) {
-    corrupt("an array is not reconstructed from (class, shape, code)");
+    corrupt("an array is not reconstructed from (class, shape, code): found " +
+            row_in_words(tree, args));
   }
   if (tree.global(args[0]).role != Role::kArrayClass) {
     throw Error(ErrorCode::kUnsafe, "an array of the class " + tree.global(args[0]).name);
@@ -195,11 +201,13 @@ Value make_empty_array(Tree& tree, std::span<const Value> args) {
 }
 
 void set_array_state(Tree& tree, Value array, Value state) {
-  if (state.kind != Kind::kTuple) corrupt("an array's state is not a tuple");
+  if (state.kind != Kind::kTuple)
+    corrupt(unlike_text(tree, "an array's state", &state, "not a tuple"));
   const std::vector<Value> items(tree.sequence(state).values().begin(),
                                  tree.sequence(state).values().end());
   if (items.size() != 5 || items[3].kind != Kind::kBool) {
-    corrupt("an array's state is not (version, shape, dtype, fortran, bytes)");
+    corrupt("an array's state is not (version, shape, dtype, fortran, bytes): found " +
+            row_in_words(tree, items));
   }
   Array made{dtype_of(tree, items[2]), array_shape(tree, items[1]), raw_bytes(tree, items[4])};
   check_size(made.shape, made.dtype, made.data.size());
@@ -210,18 +218,23 @@ void set_array_state(Tree& tree, Value array, Value state) {
 
 Value make_array_from_buffer(Tree& tree, std::span<const Value> args) {
   if (args.size() != 4 || args[3].kind != Kind::kText) {
-    corrupt("an array is not made from (bytes, dtype, shape, order)");
+    corrupt("an array is not made from (bytes, dtype, shape, order): found " +
+            row_in_words(tree, args));
   }
   Array made{dtype_of(tree, args[1]), array_shape(tree, args[2]), raw_bytes(tree, args[0])};
   check_size(made.shape, made.dtype, made.data.size());
   const std::string_view order = tree.text(args[3]);
-  if (order != "C" && order != "F") corrupt("an array's order is " + printable(order));
+  if (order != "C" && order != "F") {
+    corrupt(found_text("an array's order is another", printable(order), "'C' or 'F'"));
+  }
   if (order == "F") made.data = to_c_order(tree, made);
   return tree.add_array(Kind::kArray, std::move(made));
 }
 
 Value make_array_scalar(Tree& tree, std::span<const Value> args) {
-  if (args.size() != 2) corrupt("a numpy scalar is not made from (dtype, bytes)");
+  if (args.size() != 2) {
+    corrupt("a numpy scalar is not made from (dtype, bytes): found " + row_in_words(tree, args));
+  }
   Array made{dtype_of(tree, args[0]), {}, raw_bytes(tree, args[1])};
   check_size(made.shape, made.dtype, made.data.size());
   to_little_endian(tree, made);

@@ -80,7 +80,8 @@ std::vector<Value> PickleCalls::copy_of(Value from) {
 // runs nothing; what Python could call beyond them is refused by its name.
 Value PickleCalls::reduce(Value callable, Value args) {
   if (callable.kind != Kind::kGlobal) corrupt("the pickle calls " + describe(callable));
-  if (args.kind != Kind::kTuple) corrupt("the arguments of a call are not a tuple");
+  if (args.kind != Kind::kTuple)
+    corrupt("the arguments of a call are not a tuple: found " + describe(args));
   const std::vector<Value> items = copy_of(args);
   switch (tree_.global(callable).role) {
     case Role::kTensorV2:
@@ -152,14 +153,19 @@ Value PickleCalls::ordered_dict(std::span<const Value> args) {
   const Value made = tree_.add_sequence(Kind::kOrderedDict);
   if (args.empty()) return made;
   check_count(args, 1, "OrderedDict");
-  if (args[0].kind != Kind::kList) corrupt("OrderedDict is not made from a list of pairs");
+  if (args[0].kind != Kind::kList) {
+    corrupt("OrderedDict is not made from a list of pairs: found " + describe(args[0]));
+  }
   const size_t count = tree_.sequence(args[0]).size();
   tree_.work(count);
   for (size_t i = 0; i < count; ++i) {
     const Value pair = tree_.sequence(args[0])[i];
     const bool is_pair =
         (pair.kind == Kind::kList || pair.kind == Kind::kTuple) && tree_.sequence(pair).size() == 2;
-    if (!is_pair) corrupt("OrderedDict is not made from a list of pairs");
+    if (!is_pair) {
+      corrupt("OrderedDict is not made from a list of pairs: found " + describe(pair) +
+              " among them");
+    }
     const Value items[] = {tree_.sequence(pair)[0], tree_.sequence(pair)[1]};
     check_hashable(items[0]);
     tree_.append(made, items, false);
@@ -196,7 +202,7 @@ Value PickleCalls::set_of(Kind kind, std::span<const Value> args) {
   if (args.empty()) return made;
   check_count(args, 1, "set");
   if (args[0].kind != Kind::kList && args[0].kind != Kind::kTuple) {
-    corrupt("a set is not made from a list");
+    corrupt("a set is not made from a list: found " + describe(args[0]));
   }
   const size_t count = tree_.sequence(args[0]).size();
   tree_.work(count);
@@ -229,7 +235,9 @@ Value PickleCalls::device(std::span<const Value> args) {
 
 Value PickleCalls::size_of(std::span<const Value> args) {
   check_count(args, 1, "torch.Size");
-  if (args[0].kind != Kind::kTuple) corrupt("torch.Size is not made from a tuple");
+  if (args[0].kind != Kind::kTuple) {
+    corrupt("torch.Size is not made from a tuple: found " + describe(args[0]));
+  }
   const std::vector<Value> items = copy_of(args[0]);
   check_kinds(items, {Kind::kInt}, "torch.Size");
   return tree_.add_sequence(Kind::kTorchSize, items);
@@ -259,7 +267,9 @@ void PickleCalls::build(Value target, Value state) {
       return build_object(target, state);
     case Kind::kOrderedDict:
       // Attributes beside the items (a module's _metadata) are no part of the content.
-      if (state.kind != Kind::kDict) corrupt("the attributes of an OrderedDict are not a dict");
+      if (state.kind != Kind::kDict) {
+        corrupt("the attributes of an OrderedDict are not a dict: found " + describe(state));
+      }
       return;
     case Kind::kArray:
       return set_array_state(tree_, target, state);
@@ -276,11 +286,14 @@ void PickleCalls::build(Value target, Value state) {
 void PickleCalls::build_object(Value target, Value state) {
   if (state.kind == Kind::kNone) return;
   if (state.kind != Kind::kDict) {
-    throw Error(ErrorCode::kUnsupported, "the state of an object is not a dict");
+    throw Error(ErrorCode::kUnsupported,
+                "the state of an object is not a dict: found " + describe(state));
   }
   const std::vector<Value> items = copy_of(state);
   for (size_t i = 0; i < items.size(); i += 2) {
-    if (items[i].kind != Kind::kText) corrupt("an attribute's name is not a text");
+    if (items[i].kind != Kind::kText) {
+      corrupt("an attribute's name is not a text: found " + describe(items[i]));
+    }
     const std::string_view key = tree_.text(items[i]);
     if (key.starts_with("__")) unsafe("the pickle sets the attribute " + printable(key));
   }

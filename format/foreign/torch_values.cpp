@@ -4,6 +4,8 @@
 #include <string>
 
 #include "format/foreign/text.h"
+#include "format/foreign/tree_difference.h"
+#include "src/base/found_text.h"
 #include "src/base/words.h"
 
 namespace rlreplay::foreign {
@@ -14,14 +16,14 @@ constexpr uint64_t kKnownEntry = 64;   // bytes, of a map's node
 constexpr int64_t kMaxExpansion = 64;  // logical bytes for each byte of the storage
 constexpr int64_t kSmallTensor = int64_t{16} << 20;
 
-int64_t to_int(Value value, const char* what) {
-  if (value.kind != Kind::kInt) corrupt(std::string(what) + " is not an integer");
+int64_t to_int(const Tree& tree, Value value, const char* what) {
+  if (value.kind != Kind::kInt) corrupt(unlike_text(tree, what, &value, "not an integer"));
   return value.integer;
 }
 
 std::vector<int64_t> dims(const Tree& tree, Value value, const char* what) {
   if (value.kind != Kind::kTuple && value.kind != Kind::kTorchSize) {
-    corrupt(std::string(what) + " is not a tuple");
+    corrupt(unlike_text(tree, what, &value, "not a tuple"));
   }
   const std::span<const Value> items = tree.sequence(value).values();
   if (items.size() > kMaxDims) {
@@ -30,7 +32,7 @@ std::vector<int64_t> dims(const Tree& tree, Value value, const char* what) {
   }
   std::vector<int64_t> out;
   for (const Value item : items) {
-    out.push_back(to_int(item, what));
+    out.push_back(to_int(tree, item, what));
     if (out.back() < 0) corrupt(std::string(what) + " is negative");
   }
   return out;
@@ -92,8 +94,8 @@ void check_metadata(const Tree& tree, Value metadata) {
   }
 }
 
-bool to_bool(Value value, const char* what) {
-  if (value.kind != Kind::kBool) corrupt(std::string(what) + " is not a bool");
+bool to_bool(const Tree& tree, Value value, const char* what) {
+  if (value.kind != Kind::kBool) corrupt(unlike_text(tree, what, &value, "not a bool"));
   return value.boolean;
 }
 
@@ -112,14 +114,15 @@ Value TorchValues::persistent(Value id) {
 }
 
 Value TorchValues::storage(Value id) {
-  if (id.kind != Kind::kTuple) corrupt("a persistent id is not a tuple");
+  if (id.kind != Kind::kTuple) corrupt(unlike_text(tree_, "a persistent id", &id, "not a tuple"));
   const std::span<const Value> items = tree_.sequence(id).values();
   if (items.size() != 5) {
     corrupt("a persistent id does not have five parts, but " + std::to_string(items.size()));
   }
   if (items[0].kind != Kind::kText || items[1].kind != Kind::kGlobal ||
       items[2].kind != Kind::kText || items[3].kind != Kind::kText) {
-    corrupt("a persistent id is not ('storage', class, key, location, count)");
+    corrupt("a persistent id is not ('storage', class, key, location, count): found " +
+            row_in_words(tree_, items));
   }
   if (tree_.text(items[0]) != "storage") {
     throw Error(ErrorCode::kUnsupported,
@@ -132,7 +135,7 @@ Value TorchValues::storage(Value id) {
   Storage made;
   made.key = tree_.text(items[2]);
   made.location = tree_.text(items[3]);
-  made.count = to_int(items[4], "the number of elements of a storage");
+  made.count = to_int(tree_, items[4], "the number of elements of a storage");
   made.untyped = type.role == Role::kUntypedStorage;
   made.dtype = made.untyped ? TorchDType::kUint8 : type.dtype;
   // Each tensor on a storage describes it again: all must say the same, or one could see beyond it.
@@ -164,28 +167,30 @@ Value TorchValues::storage(Value id) {
 Value TorchValues::tensor(std::span<const Value> args, int version) {
   const size_t wanted = version == 3 ? 7 : 6;
   if (args.size() != wanted && args.size() != wanted + 1) {
-    corrupt("a tensor is rebuilt from " + std::to_string(args.size()) + " arguments");
+    corrupt(found_text("a tensor is rebuilt from other arguments", std::to_string(args.size()),
+                       std::to_string(wanted) + " or " + std::to_string(wanted + 1)));
   }
-  if (args[0].kind != Kind::kStorage) corrupt("a tensor's storage is not a storage");
+  if (args[0].kind != Kind::kStorage)
+    corrupt(unlike_text(tree_, "a tensor's storage", &args[0], "not a storage"));
   const Storage& storage = tree_.storage(args[0]);
   Tensor made;
   made.storage = args[0].index;
   made.dtype = storage.dtype;
   if (version == 3) {
     if (args[6].kind != Kind::kGlobal || tree_.global(args[6]).role != Role::kTorchDType) {
-      corrupt("a tensor's dtype is not a dtype");
+      corrupt(unlike_text(tree_, "a tensor's dtype", &args[6], "not a dtype"));
     }
     made.dtype = tree_.global(args[6]).dtype;
     if (!storage.untyped) corrupt("a tensor with its own dtype lies in a typed storage");
   }
-  made.offset = to_int(args[1], "a tensor's offset");
+  made.offset = to_int(tree_, args[1], "a tensor's offset");
   made.shape = dims(tree_, args[2], "a tensor's size");
   made.stride = dims(tree_, args[3], "a tensor's stride");
   if (made.shape.size() != made.stride.size()) {
     corrupt("a tensor has " + counted(made.shape.size(), "size") + " and " +
             counted(made.stride.size(), "stride") + ", expected as many");
   }
-  made.requires_grad = to_bool(args[4], "requires_grad");
+  made.requires_grad = to_bool(tree_, args[4], "requires_grad");
   check_hooks(tree_, args[5]);
   if (args.size() == wanted + 1) check_metadata(tree_, args[wanted]);
   made.count = count_elements(made.shape);
@@ -196,10 +201,11 @@ Value TorchValues::tensor(std::span<const Value> args, int version) {
 
 Value TorchValues::parameter(std::span<const Value> args) {
   if (args.size() != 3 || args[0].kind != Kind::kTensor) {
-    corrupt("a parameter is not rebuilt from (tensor, requires_grad, hooks)");
+    corrupt("a parameter is not rebuilt from (tensor, requires_grad, hooks): found " +
+            row_in_words(tree_, args));
   }
   Tensor made = tree_.tensor(args[0]);
-  made.requires_grad = to_bool(args[1], "requires_grad");
+  made.requires_grad = to_bool(tree_, args[1], "requires_grad");
   made.parameter = true;
   check_hooks(tree_, args[2]);
   return tree_.add_tensor(std::move(made));

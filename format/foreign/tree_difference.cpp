@@ -221,6 +221,15 @@ std::string in_words(const Tree& tree, Value value) {
   return "something else";
 }
 
+std::string row_in_words(const Tree& tree, std::span<const Value> row) {
+  constexpr size_t kMost = 8;
+  std::string out = counted(row.size(), "part");
+  for (size_t i = 0; i < std::min(row.size(), kMost); ++i) {
+    out.append(i == 0 ? ": " : ", ").append(in_words(tree, row[i]));
+  }
+  return row.size() > kMost ? out + ", ..." : out;
+}
+
 namespace {
 
 /// A value with its kind where its number alone does not say it.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,9 @@ struct TreeDifference {
 
 /// A value in a few words: "0.5", "'thd'", "a list of 3".
 [[nodiscard]] std::string in_words(const Tree& tree, Value value);
+
+/// What stands in a row, of many the first: "2 parts: 'cpu', None".
+[[nodiscard]] std::string row_in_words(const Tree& tree, std::span<const Value> row);
 
 /// "KEY is missing", or "KEY is WHAT: found VALUE", as in "step is not an integer: found the float
 /// 3".

@@ -27,6 +27,10 @@ std::string sizes_text(uint64_t size, uint64_t stored) {
   return counted(size, "byte") + ", " + std::to_string(stored) + " stored";
 }
 
+std::string form_text(uint16_t flags, uint16_t method) {
+  return "flags " + std::to_string(flags) + ", method " + std::to_string(method);
+}
+
 /// Sizes and CRC of the local header, which a data descriptor may leave zero.
 void check_local_sizes(const ZipEntry& entry, Bytes local, Bytes extra) {
   const uint32_t crc = load_as<uint32_t>(&local[14]);
@@ -54,15 +58,23 @@ void check_local_sizes(const ZipEntry& entry, Bytes local, Bytes extra) {
 Bytes stored_bytes(Bytes file, const ZipEntry& entry, uint64_t limit) {
   const Bytes room = file.first(limit);
   const Bytes local = slice(room, entry.header, kLocalSize, "the local header");
-  if (load_as<uint32_t>(&local[0]) != kLocalSignature) corrupt(entry, "there is no local header");
+  if (const auto signature = load_as<uint32_t>(&local[0]); signature != kLocalSignature) {
+    corrupt(entry, found_text("there is no local header at byte " + std::to_string(entry.header),
+                              hex(signature, 8), hex(kLocalSignature, 8)));
+  }
   const uint64_t name_size = load_as<uint16_t>(&local[26]);
   const uint64_t extra_size = load_as<uint16_t>(&local[28]);
   const uint64_t name_at = entry.header + kLocalSize;
-  if (as_text(slice(room, name_at, name_size, "the local header")) != entry.name) {
-    corrupt(entry, "the local header names another member");
+  const std::string_view name = as_text(slice(room, name_at, name_size, "the local header"));
+  if (name != entry.name) {
+    corrupt(entry, found_text("the local header names another member", printable(name),
+                              printable(entry.name)));
   }
-  if (load_as<uint16_t>(&local[6]) != entry.flags || load_as<uint16_t>(&local[8]) != entry.method) {
-    corrupt(entry, "flags or compression method of the local header are not the directory's");
+  const auto flags = load_as<uint16_t>(&local[6]), method = load_as<uint16_t>(&local[8]);
+  if (flags != entry.flags || method != entry.method) {
+    corrupt(entry, found_text("flags or compression method of the local header are not the "
+                              "directory's",
+                              form_text(flags, method), form_text(entry.flags, entry.method)));
   }
   check_local_sizes(entry, local, slice(room, name_at + name_size, extra_size, "an extra field"));
   return slice(room, name_at + name_size + extra_size, entry.stored_size, "the member");

@@ -311,7 +311,7 @@ EDITS = (
      every(("a step below `rlreplay` has no step", "train_data/0_0.pt"), *REFUSING)),
     ("an export's dataset has no name", DATA,
      put("rollout_data/0.pt", "rlreplay", to={"datasets": [{"dtype": "u8"}]}),
-     every(("a dataset below `rlreplay` has no name", "rollout_data/0.pt"), *REFUSING)),
+     every(("a dataset below `rlreplay` has no name (at place 0 of the list)", "rollout_data/0.pt"), *REFUSING)),
     ("a sample's tokens are gone", DATA,
      lacks("rollout_data/0.pt", "samples", 1, "tokens"),
      every(("tokens are missing or no integers", "rollout_data/0.pt", "row 1"), *REFUSING)),

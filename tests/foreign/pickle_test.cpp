@@ -239,6 +239,13 @@ TEST_CASE("tensors are windows on their storage, and may not leave it") {
   corrupt("two ways", "(" + storage() + storage("IntStorage") + "l.");
   corrupt("not a tuple", text("storage") + "Q.");
   corrupt("five parts", text("storage") + "\x85Q.");
+  corrupt("a tensor's size is not a tuple: found None", tensor(0, "N", integers({1})));
+  corrupt("a tensor's storage is not a storage: found None",
+          tensor(0, integers({1}), integers({1}), "N"));
+  corrupt("a persistent id is not a tuple: found 'storage'", text("storage") + "Q.");
+  corrupt("location, count): found 5 parts: 1, 2, 3, 4, 5", integers({1, 2, 3, 4, 5}) + "Q.");
+  corrupt("the arguments of a call are not a tuple: found None", "ctorch\nSize\nNR.");
+  corrupt("torch.Size is not made from a tuple: found an integer", "ctorch\nSize\nK\1\x85R.");
 }
 
 TEST_CASE("numpy arrays must fit their bytes") {
@@ -251,7 +258,9 @@ TEST_CASE("numpy arrays must fit their bytes") {
   CHECK(run(array(integers({1}), "\1\0\0\0"s)) ==
         R"({"$ndarray":{"dtype":"<i4","shape":[1],"hex":"01000000"}})");
   corrupt("needs 32 bytes", array(integers({8}), "\1\0\0\0"s));
-  corrupt("something else than a size", array(integers({-1}), ""));
+  corrupt("something else than a size: found -1, expected an integer of at least 0",
+          array(integers({-1}), ""));
+  corrupt("an array's shape is not a tuple: found 7", array("K\7", ""));
   corrupt("overflows", array(integers({INT32_MAX, INT32_MAX, INT32_MAX}), ""));
 }
 

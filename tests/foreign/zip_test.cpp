@@ -64,14 +64,17 @@ TEST_CASE("end records that lie are refused") {
 }
 
 TEST_CASE("a directory and local headers that disagree are refused") {
-  corrupt("names another member", [](auto& z) { z[z.find("x/data/0") + 7] = '1'; });
+  corrupt("names another member: found 'x/data/1', expected 'x/data/0'",
+          [](auto& z) { z[z.find("x/data/0") + 7] = '1'; });
   corrupt("CRC of the local", [](auto& z) { patch<uint32_t>(z, entry_at(z, 1) + 16, 7); });
   corrupt("size in the local", [](auto& z) { patch<uint32_t>(z, entry_at(z, 1) + 24, 8); });
   corrupt("begins past", [](auto& z) { patch<uint32_t>(z, entry_at(z, 1) + 42, 0x7FFFFFFF); });
   corrupt("at the same byte", [](auto& z) { patch<uint32_t>(z, entry_at(z, 1) + 42, 0); });
   corrupt("reaches past", [](auto& z) { patch<uint32_t>(z, entry_at(z, 1) + 42, 3); });
-  corrupt("no local header", [](auto& z) { z[3] = '5'; });
-  corrupt("not the directory's", [](auto& z) { patch<uint16_t>(z, 8, 8); });
+  corrupt("no local header at byte 0: found 35034b50, expected 04034b50",
+          [](auto& z) { z[3] = '5'; });
+  corrupt("not the directory's: found flags 0, method 8, expected flags 0, method 0",
+          [](auto& z) { patch<uint16_t>(z, 8, 8); });
   corrupt("CRC", [](auto& z) { z[z.find("aaaa")] = 'b'; });
   corrupt("belong to no member", [](auto& z) {
     const size_t cut = entry_at(z, 2);

@@ -7,17 +7,20 @@
 #include "format/dataset_copy.h"
 #include "format/foreign/numbers.h"
 #include "format/foreign/tensor_content.h"
+#include "format/foreign/tree_difference.h"
 #include "format/meaning.h"
 #include "format/unit_writer.h"
 #include "src/base/buffer.h"
 #include "src/base/error.h"
 #include "src/base/found_text.h"
+#include "src/base/printable.h"
 #include "src/base/thread_pool.h"
 #include "src/replay/exchange/dicts.h"
 
 namespace rlreplay::replay {
 namespace {
 
+using foreign::in_words;
 using foreign::Kind;
 using foreign::Tree;
 using foreign::Value;
@@ -47,7 +50,9 @@ const Value& need(const Tree& tree, Value dict, const char* key) {
 
 std::vector<uint64_t> counts(const Tree& tree, Value value) {
   const auto numbers = foreign::Numbers::of(tree, value);
-  if (!numbers || !numbers->is_integer()) corrupt("has sizes that are no integers");
+  if (!numbers || !numbers->is_integer()) {
+    corrupt("has sizes that are no integers: found " + in_words(tree, value));
+  }
   std::vector<uint64_t> out;
   for (size_t i = 0; i < numbers->size(); ++i) {
     if (numbers->integer(i) < 0) {
@@ -59,13 +64,16 @@ std::vector<uint64_t> counts(const Tree& tree, Value value) {
 }
 
 std::string text(const Tree& tree, Value value) {
-  if (value.kind != Kind::kText) corrupt("has a name that is no text");
+  if (value.kind != Kind::kText)
+    corrupt("has a name that is no text: found " + in_words(tree, value));
   return std::string(tree.text(value));
 }
 
 format::h5::Attributes attributes_of(const Tree& tree, Value dict) {
   format::h5::Attributes out;
-  if (dict.kind != Kind::kDict) corrupt("has attributes that are no dict");
+  if (dict.kind != Kind::kDict) {
+    corrupt("has attributes that are no dict: found " + in_words(tree, dict));
+  }
   const auto items = tree.sequence(dict).values();  // key, value, key, value
   for (size_t i = 0; i < items.size(); i += 2) {
     const std::string name = text(tree, items[i]);
@@ -82,14 +90,15 @@ format::h5::Attributes attributes_of(const Tree& tree, Value dict) {
 Dataset dataset(const Tree& tree, Value dict, const std::string& group) {
   Dataset out;
   out.path = group + "/" + text(tree, need(tree, dict, "name"));
-  if (!format::sound_dataset_path(out.path)) corrupt("has a bad name");
-  const auto dtype = dtype_from_string(text(tree, need(tree, dict, "dtype")));
-  if (!dtype) corrupt("has an unknown type");
+  if (!format::sound_dataset_path(out.path)) corrupt("has a bad name, " + printable(out.path));
+  const std::string type = text(tree, need(tree, dict, "dtype"));
+  const auto dtype = dtype_from_string(type);
+  if (!dtype) corrupt("has an unknown type, " + printable(type));
   out.dtype = *dtype;
   out.shape = counts(tree, need(tree, dict, "shape"));
   out.attributes = attributes_of(tree, need(tree, dict, "attributes"));
   const Value data = need(tree, dict, "data");
-  if (data.kind != Kind::kTensor) corrupt("has no tensor");
+  if (data.kind != Kind::kTensor) corrupt("has no tensor: found " + in_words(tree, data));
   std::vector<uint8_t> scratch;
   const foreign::Bytes bytes = contiguous_content(tree, tree.tensor(data), scratch);
   auto owner = std::make_shared<const std::vector<uint8_t>>(bytes.begin(), bytes.end());
@@ -104,6 +113,13 @@ Dataset dataset(const Tree& tree, Value dict, const std::string& group) {
   out.bytes = std::as_bytes(std::span<const uint8_t>(*owner));
   out.owner = owner;
   return out;
+}
+
+/// Which of the list it is, for an error: " (at place 3 of the list, 'tokens')".
+std::string which_of(const Tree& tree, Value dict, size_t place) {
+  const Value* name = dict.kind == Kind::kDict ? tree.find(dict, "name") : nullptr;
+  return " (at place " + std::to_string(place) + " of the list" +
+         (name == nullptr ? "" : ", " + in_words(tree, *name)) + ")";
 }
 
 }  // namespace
@@ -138,11 +154,15 @@ Value add_own_datasets(Tree& tree, std::span<const Dataset> datasets, const std:
 std::vector<Dataset> read_own_datasets(const Tree& tree, Value list, const std::string& group) {
   std::vector<Dataset> out;
   std::set<std::string> seen;
-  if (list.kind != Kind::kList) corrupt("is in no list");
+  if (list.kind != Kind::kList) corrupt("is in no list: found " + in_words(tree, list));
   const foreign::Sequence& items = tree.sequence(list);
   for (size_t i = 0; i < items.size(); ++i) {
-    out.push_back(dataset(tree, items[i], group));
-    if (!seen.insert(out.back().path).second) corrupt("is there twice");
+    try {
+      out.push_back(dataset(tree, items[i], group));
+      if (!seen.insert(out.back().path).second) corrupt("is there twice");
+    } catch (const Error& error) {
+      throw Error(error.code(), error.what() + which_of(tree, items[i], i), error.where());
+    }
   }
   return out;
 }
