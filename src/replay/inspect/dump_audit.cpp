@@ -357,8 +357,7 @@ std::vector<Problem> audit_values(const RecordedRun& run, std::vector<std::strin
   if (notes != nullptr) note_unheld(run, *notes);
   // Which samples an import's steps name may be said by one that cannot be read.
   if (!extensions && run.is_imported()) return problems;
-  const bool imported = extensions && run.is_imported();
-  const auto replaced = imported ? replaced_rollouts(run.dump()) : std::set<int64_t>();
+  const auto replaced = run.is_imported() ? replaced_rollouts(run.dump()) : std::set<int64_t>();
   for (const int64_t rollout : recorded_rollouts(run)) {
     RecordFindings found;
     guard(rollout, [&] { found = check_recorded_rollout(run, rollout); });
