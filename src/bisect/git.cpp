@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include <unistd.h>
@@ -18,7 +17,6 @@ namespace {
 
 constexpr size_t kFields = 6;
 constexpr std::chrono::hours kMostTime{1};  // of a checkout that hangs, on a network too
-constexpr const char* kWorktrees = "/worktrees";
 constexpr const char* kFormat = "--format=tformat:%H%x00%T%x00%P%x00%an%x00%ad%x00%s";
 
 ProcessResult ask_git(const std::string& folder, const std::vector<std::string>& arguments,
@@ -54,28 +52,6 @@ std::vector<std::string> split_fields(const std::string& text) {
     begin = end + 1;
   }
   return fields;
-}
-
-/// What git's folder holds of a worktree that is linked to it.
-struct WorktreeEntry {
-  fs::path entry;
-  std::string folder;
-};
-
-/// Read without git, which fails for all worktrees where the making of one was cut short: it wrote
-/// the entry's `gitdir` first and left `commondir` empty.
-/// Source: gitrepository-layout(5), worktrees/<id>/gitdir
-std::vector<WorktreeEntry> worktree_entries(const std::string& common_folder) {
-  std::vector<WorktreeEntry> entries;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(common_folder + kWorktrees, none)) {
-    std::string link;
-    std::getline(std::ifstream(entry.path() / "gitdir"), link);
-    if (link.empty()) continue;
-    const fs::path link_path = (entry.path() / link).lexically_normal();
-    entries.push_back({entry.path(), link_path.parent_path()});
-  }
-  return entries;
 }
 
 }  // namespace
@@ -188,12 +164,6 @@ std::string Repository::listing(const Revision& revision,
 
 std::string Repository::store() const { return common_folder_ + "/rlbisect"; }
 
-std::vector<std::string> Repository::worktrees() const {
-  std::vector<std::string> folders;
-  for (auto& known : worktree_entries(common_folder_)) folders.push_back(std::move(known.folder));
-  return folders;
-}
-
 std::vector<std::vector<Revision>> Repository::branches(const Revision& merge) const {
   const ProcessResult result = run({"rev-list", "--no-walk", "--parents", merge.id});
   if (!result.succeeded()) {
@@ -218,30 +188,6 @@ std::vector<Revision> Repository::contents(const Revision& of,
   std::vector<std::string> words = {"--topo-order", "--reverse", of.id};
   for (const Revision& other : without) words.push_back("^" + other.id);
   return log(std::move(words));
-}
-
-void Repository::add_worktree(const std::string& path, const std::string& revision) const {
-  const ProcessResult result =
-      run({"worktree", "add", "--quiet", "--detach", "--force", path, revision});
-  if (!result.succeeded()) {
-    throw Error(ErrorCode::kEnvironment,
-                "git cannot check out " + revision.substr(0, 12) + ": it " + result.describe(),
-                path);
-  }
-}
-
-void Repository::forget_worktree(const std::string& path) const {
-  for (const WorktreeEntry& known : worktree_entries(common_folder_)) {
-    if (known.folder != path) continue;
-    std::error_code failed;
-    fs::remove_all(known.entry, failed);
-    if (failed) {
-      throw Error(ErrorCode::kEnvironment,
-                  "cannot remove what git knows of a worktree: " + failed.message(), known.entry);
-    }
-  }
-  std::error_code ignored;
-  fs::remove(common_folder_ + kWorktrees, ignored);  // that of the last one, as git does
 }
 
 }  // namespace rlreplay::bisect

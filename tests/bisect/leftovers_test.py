@@ -174,6 +174,53 @@ class Safety(Case):
         self.assertFalse((path / ".git" / "worktrees").exists())
         self.assert_nothing_left()
 
+    def test_what_a_kill_left_of_a_worktree_of_the_user_is_in_nobodys_way(self):
+        path, commits = self.repository("exit 0", "exit 1")
+        half = path / ".git" / "worktrees" / "theirs"
+        half.mkdir(parents=True)
+        (half / "locked").write_text("initializing")
+        (half / "gitdir").write_text(f"{self.folder}/theirs/.git\n")
+        (half / "HEAD").write_text(commits[0] + "\n")
+        (half / "commondir").write_text("")
+        self.assertEqual(subprocess.run(["git", "worktree", "list"], cwd=path, capture_output=True).returncode, 128)
+        result, found = self.search(path, commits[0], commits[1])
+        self.assertEqual((result.returncode, found["culprit"]), (0, commits[1]), result.stdout + result.stderr)
+        self.assertIn(f"{self.folder}/theirs", git(path, "worktree", "list"))
+        self.assert_nothing_left()
+
+    def test_searches_at_once_are_in_nobodys_way(self):
+        path, commits = self.repository(*[WRITE % (1 if i < 9 else 2) for i in range(17)])
+        for _ in range(10 if FULL else 2):
+            searches = [subprocess.Popen(
+                [self.program, f"{commits[0]}..main", "--repo", path, "--run", f"./run.sh # {number}", "--fresh", "--json"],
+                env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                for number in range(8)]
+            for search in searches:
+                found = json.loads(search.communicate()[0])
+                self.assertEqual((found["culprit"], found["skipped"]), (commits[9], []))
+        self.assertFalse((path / ".git" / "worktrees").exists())
+        self.assert_nothing_left()
+
+    def test_a_long_checkout_keeps_no_other_search_waiting(self):
+        path, commits = self.repository("exit 0", "exit 1")
+        hangs = self.folder / "hangs"
+        attributes = path / ".git" / "info" / "attributes"
+        attributes.parent.mkdir(exist_ok=True)
+        attributes.write_text("n.txt filter=slow\n")
+        git(path, "config", "filter.slow.smudge", f"""[ -z "$HANGING" ] || {{ touch '{hangs}'; sleep 1000; }}; cat""")
+        words = [self.program, f"{commits[0]}..main", "--repo", path, "--fresh", "--run"]
+        slow = subprocess.Popen([*words, "./run.sh # slow"], env={**self.environment, "HANGING": "1"},
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(slow.kill)
+        while not hangs.exists():
+            self.assertIsNone(slow.poll(), "it ended by itself")
+            time.sleep(0.01)
+        other = subprocess.run([*words, "./run.sh"], env=self.environment, capture_output=True, text=True, timeout=50)
+        self.assertEqual(other.returncode, 0, other.stdout + other.stderr)
+        slow.send_signal(signal.SIGINT)
+        self.assertEqual(slow.wait(timeout=60), 130)
+        self.assert_nothing_left()
+
     def test_a_worktree_of_the_user_stays(self):
         path, commits = self.repository("exit 0", "exit 1")
         other = self.folder / "worktree"
