@@ -27,10 +27,10 @@ replay::RecordedRun open_ended(const std::string& path) {
 }
 
 /// What was found stands whether or not the dumps say where they part.
-void drill_down(const replay::ElementFinder& find_element, Finding& finding) {
+void drill_down(const DumpsComparison& compare, Finding& finding) {
   if (finding.dumps.first.empty()) return;
   try {
-    finding.drilled = compare_dumps(finding.dumps.first, finding.dumps.second, find_element);
+    finding.drilled = compare(finding.dumps.first, finding.dumps.second);
   } catch (const Error& error) {
     finding.undrilled = error.where() + ": " + error.what();
   }
@@ -120,12 +120,12 @@ class Ground {
         store_(store_of(repository, recipe_, history, contents_.candidate(history.front()))),
         session_(repository.store(),
                  {question.words, history.front().id, history.back().id, question.fresh}),
-        workspace_(question.output, interrupt, session_.runs()),
+        workspace_(std::in_place, question.output, interrupt, session_.runs()),
         executor_(
-            repository, recipe_, workspace_, interrupt, [this] { return reference(); },
-            question.plan.jobs),
-        sampler(executor_, question.fresh ? nullptr : &store_,
-                [this](const Measurement& m) { workspace_.drop_output(m.output); }) {
+            std::in_place, repository, recipe_, *workspace_, interrupt,
+            [this] { return reference(); }, question.plan.jobs),
+        sampler(*executor_, question.fresh ? nullptr : &store_,
+                [this](const Measurement& m) { workspace_->drop_output(m.output); }) {
     sampler.set_most(question.most_runs);
   }
 
@@ -144,6 +144,12 @@ class Ground {
 
   void end(const auto& found) const { session_.end(found); }
 
+  /// Removes worktrees and what else does not outlive a search: nothing is run any more.
+  void leave() {
+    executor_.reset();
+    workspace_.reset();
+  }
+
   Repository repository;
   RevisionQuestion question;
   std::vector<Revision> history;
@@ -159,8 +165,8 @@ class Ground {
   Contents contents_;
   DiskStore store_;
   Session session_;
-  Workspace workspace_;
-  RevisionExecutor executor_;
+  std::optional<Workspace> workspace_;
+  std::optional<RevisionExecutor> executor_;
 
  public:
   Sampler sampler;
@@ -277,7 +283,8 @@ Finding find_revision(const RevisionQuestion& question, const Interrupt& interru
     }
   }
   ground.end(finding);
-  drill_down(question.find_element, finding);
+  ground.leave();
+  drill_down(question.compare, finding);
   return finding;
 }
 

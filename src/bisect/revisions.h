@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -14,6 +15,10 @@
 
 namespace rlreplay::bisect {
 
+/// Compares two dumps. A signal may end the program meanwhile: nothing is unfinished then.
+using DumpsComparison =
+    std::function<replay::DumpsDifference(const std::string& a, const std::string& b)>;
+
 /// Between which revisions of which repository, how they are run, and what decides.
 struct RevisionQuestion {
   std::string repository;
@@ -22,10 +27,10 @@ struct RevisionQuestion {
   SearchPlan plan;
   std::vector<std::string> paths = {};  // outside of which nothing matters; empty: all does
   std::map<std::string, std::string> dependencies = {};  // clones of submodules, by their paths
-  std::optional<std::string> log = {};      // of git bisect: its verdicts, and ends where none are
-  std::optional<std::string> output = {};   // a folder that keeps what the runs wrote
-  replay::ElementFinder find_element = {};  // in the dumps that culprit and parent wrote
-  std::vector<std::string> words = {};      // of the command, by which `resume` finds it
+  std::optional<std::string> log = {};     // of git bisect: its verdicts, and ends where none are
+  std::optional<std::string> output = {};  // a folder that keeps what the runs wrote
+  DumpsComparison compare = {};            // of the dumps that culprit and parent wrote
+  std::vector<std::string> words = {};     // of the command, by which `resume` finds it
   size_t most_runs = std::numeric_limits<size_t>::max();
   bool fresh = false;  // whether what is stored counts for nothing
 };

@@ -4,8 +4,11 @@ usage: dumps_e2e_test.py PROGRAM PLANTED_DUMP
 import json
 import os
 import pathlib
+import shutil
+import signal
 import subprocess
 import sys
+import time
 import unittest
 
 from support import SEED, Case
@@ -91,6 +94,30 @@ class Dumps(Case):
                                 ([good, bad, "--metric", "loss", "--tolerance", "1"], 0)):
             result = self.bisect("verdict", *arguments)
             self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+
+    def test_an_interrupt_ends_the_comparison_of_the_sides(self):
+        dumps = [self.write("good"), self.write("bad", "3.0/optimizer/0/weight/model.layers.0.mlp.down_proj.weight:4226:5")]
+        path, commits = self.repository(*[f"cp -r '{dump}' \"$RLBISECT_OUT/dump\"" for dump in dumps])
+        command = [self.program, f"{commits[0]}..main", "--repo", str(path), "--build", "true", "--run", "./run.sh"]
+        for number in range(100):  # until it is met while it compares, which takes a moment
+            search = subprocess.Popen(command, env=self.environment, text=True, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE)
+            journals = path / ".git" / "rlbisect" / "sessions"
+            while search.poll() is None and not any('"result"' in journal.read_text()
+                                                    for journal in journals.glob("*/journal.jsonl")):
+                pass
+            time.sleep(number % 10 * 0.001)
+            search.send_signal(signal.SIGINT)
+            output, error = search.communicate()
+            self.assert_nothing_left()
+            if search.returncode != 0:
+                break
+            shutil.rmtree(journals)
+        self.assertEqual((search.returncode, output), (130, ""), error)
+        self.assertIn("rlbisect: interrupted: rlbisect resume goes on", error)
+        resumed = self.bisect("resume", "--repo", path)
+        self.assertIn("runs       0 for 1 revision", resumed.stdout)
+        self.assertIn("first difference: 3.0/optimizer/0/weight", resumed.stdout)
 
     def test_the_sides_are_explained_by_their_own_dumps(self):
         """However often they are run, and wherever another commit changes more."""

@@ -20,6 +20,7 @@
 #include "src/bisect/report.h"
 #include "src/bisect/report_files.h"
 #include "src/bisect/revisions.h"
+#include "src/bisect/session.h"
 #include "src/bisect/verbs/live_screen.h"
 #include "src/bisect/verbs/search_options.h"
 #include "src/bisect/verbs/search_verbs.h"
@@ -27,6 +28,7 @@
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/exchange/source_files.h"
 #include "src/replay/verbs/command_line.h"
+#include "src/replay/verbs/end_on_signal.h"
 #include "src/replay/verbs/engine_half.h"
 
 namespace rlreplay::bisect {
@@ -123,6 +125,17 @@ Comparison comparison_of(const SearchOptions& options) {
   return {options.differ, first, second, options.common.criterion};
 }
 
+/// Ends the program by a signal, with what to do then: all runs are stored by now.
+DumpsComparison comparison(const SearchOptions& options) {
+  return [&options](const std::string& a, const std::string& b) {
+    replay::EndOnSignal on_signal(options.common.json, "rlbisect");
+    const replay::EndOnSignal::Before words(on_signal, [&options] {
+      return Error(ErrorCode::kInterrupted, "interrupted" + going_on(options.fresh));
+    });
+    return compare_dumps(a, b, replay::element_finder());
+  };
+}
+
 int search_revisions(const SearchOptions& options, const Ends& ends) {
   if (!options.from.empty()) {
     throw Error(ErrorCode::kUsage, "--from is for two configurations, KEY=VALUE or files");
@@ -159,7 +172,7 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
                                   .dependencies = clones_of(options.dependencies),
                                   .log = options.log,
                                   .output = options.output,
-                                  .find_element = replay::element_finder(),
+                                  .compare = comparison(options),
                                   .words = options.words,
                                   .most_runs = options.most_runs,
                                   .fresh = options.fresh};

@@ -28,13 +28,13 @@ bool reason_comes(int done) {
 
 /// Says an error and hands on what was printed, if who reads it does so soon: another thread may
 /// hold the stream, in a write to a full pipe.
-void report_to_who_reads(bool json, const Error& error) {
+void report_to_who_reads(bool json, const char* program, const Error& error) {
   using namespace std::chrono_literals;
   const auto said = std::make_shared<std::promise<void>>();
   try {
-    start_thread([json, error, said] {
+    start_thread([json, program, error, said] {
       if (::isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);  // over a bar, or ^C
-      static_cast<void>(report_error("rlreplay", json, error));
+      static_cast<void>(report_error(program, json, error));
       std::fflush(stdout);  // of all files it would wait for a line of stdin that is being read
       said->set_value();
     }).detach();
@@ -46,9 +46,9 @@ void report_to_who_reads(bool json, const Error& error) {
 
 }  // namespace
 
-EndOnSignal::EndOnSignal(bool json) : done_(::eventfd(0, EFD_CLOEXEC)) {
+EndOnSignal::EndOnSignal(bool json, const char* program) : done_(::eventfd(0, EFD_CLOEXEC)) {
   if (!done_) throw environment_error("no event file could be opened");
-  thread_ = start_thread([this, json] { wait(json); });
+  thread_ = start_thread([this, json, program] { wait(json, program); });
 }
 
 EndOnSignal::~EndOnSignal() {
@@ -56,12 +56,12 @@ EndOnSignal::~EndOnSignal() {
   if (::write(done_.get(), &one, sizeof one) == sizeof one) thread_.join();
 }
 
-void EndOnSignal::wait(bool json) {
+void EndOnSignal::wait(bool json, const char* program) {
   if (!interrupt_.comes_before(done_) || reason_comes(done_.get())) return;
   mutex_.lock();  // for good: whoever would end an act waits for the program's end
   if (before_) interrupt_.let_next_end();  // an act may take long; undoing must come to its end
   const Error error = last_words();
-  report_to_who_reads(json, error);
+  report_to_who_reads(json, program, error);
   ::_exit(exit_code(error.code()));
 }
 

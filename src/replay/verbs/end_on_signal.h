@@ -15,7 +15,7 @@ namespace rlreplay::replay {
 /// end; an act before that it does. Made before the first thread.
 class EndOnSignal {
  public:
-  explicit EndOnSignal(bool json);
+  explicit EndOnSignal(bool json, const char* program = "rlreplay");
   ~EndOnSignal();
   EndOnSignal(const EndOnSignal&) = delete;
   EndOnSignal& operator=(const EndOnSignal&) = delete;
@@ -33,7 +33,7 @@ class EndOnSignal {
   };
 
  private:
-  void wait(bool json);
+  void wait(bool json, const char* program);
   Error last_words();
 
   Interrupt interrupt_;
