@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <fstream>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -189,6 +190,24 @@ ProcessResult::End exchange(Streams& s, Child& child, const ProcessLimits& limit
   }
 }
 
+/// `one | two`: the last lines that hold something, in printable characters.
+std::string last_lines(const std::string& tail) {
+  constexpr size_t kMost = 300;
+  std::istringstream lines(tail.substr(tail.size() - std::min(tail.size(), kMost)));
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    for (char& c : line) {
+      if (c == '\t' || c == '\r') c = ' ';
+      if (c < ' ' || c > '~') c = '?';
+    }
+    const size_t begin = line.find_first_not_of(' ');
+    if (begin == line.npos) continue;
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += (text.empty() ? "" : " | ") + line.substr(begin);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string ProcessResult::describe() const {
@@ -210,13 +229,7 @@ std::string ProcessResult::describe() const {
       text = "was stopped by the user";
       break;
   }
-  std::string last =
-      error_tail.substr(error_tail.size() - std::min<size_t>(error_tail.size(), 300));
-  for (char& c : last) {
-    if (c == '\n' || c == '\t') c = ' ';
-    if (c < ' ' || c > '~') c = '?';
-  }
-  last.erase(last.find_last_not_of(' ') + 1);
+  const std::string last = last_lines(error_tail);
   return last.empty() ? text : text + ": " + last;
 }
 

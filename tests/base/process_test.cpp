@@ -53,6 +53,8 @@ TEST_CASE("a command reads its input and says its part") {
   CHECK(result.code == 3);
   CHECK(result.output == "ABC\n");
   CHECK(result.describe() == "exited with code 3: warning");
+  CHECK(run_shell("printf 'one \\n\\n\\ttwo\\r\\nthree\\n' >&2; exit 3", "").describe() ==
+        "exited with code 3: one | two | three");
   CHECK(run_shell("cat", "").output.empty());
   CHECK(no_child_is_left());
 }
