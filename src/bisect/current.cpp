@@ -5,6 +5,7 @@
 #include "src/base/error.h"
 #include "src/bisect/git.h"
 #include "src/replay/measure/evidence.h"
+#include "src/replay/measure/metric_selection.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -23,6 +24,10 @@ Measurement read_reference(const Criterion& criterion, const std::string& path) 
   }
   if (reference.kind != measure::RunKind::kRan) {
     throw Error(ErrorCode::kCorrupt, "this is no reference: " + reference.problem, path);
+  }
+  const std::string missing = measure::missing_metric(criterion, reference);
+  if (!missing.empty()) {
+    throw Error(ErrorCode::kUsage, "this is no reference by --metric: " + missing, path);
   }
   const std::string empty = measure::emptiness_of(criterion, reference.metrics);
   if (!empty.empty()) throw Error(ErrorCode::kCorrupt, "this is no reference: " + empty, path);

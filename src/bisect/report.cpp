@@ -10,6 +10,7 @@
 #include "src/base/shell.h"
 #include "src/base/words.h"
 #include "src/replay/compare/dumps_difference_report.h"
+#include "src/replay/measure/metric_selection.h"
 
 namespace rlreplay::bisect {
 namespace {
@@ -67,15 +68,6 @@ std::optional<std::string> metric_of(const RevisionQuestion& question, const Fin
   return std::nullopt;
 }
 
-/// `loss, reward, entropy and 4 more`
-std::string first_names(const std::vector<std::string>& names) {
-  const auto few = static_cast<ptrdiff_t>(std::min(names.size(), kFewLines));
-  const std::string text = joined(std::vector(names.begin(), names.begin() + few), ", ");
-  return names.size() <= kFewLines
-             ? text
-             : text + " and " + std::to_string(names.size() - kFewLines) + " more";
-}
-
 std::string criterion_text(const RevisionQuestion& question, const Finding& finding,
                            replay::ReportLength length) {
   const Criterion criterion = finding.criterion.value_or(question.plan.criterion);
@@ -83,7 +75,7 @@ std::string criterion_text(const RevisionQuestion& question, const Finding& find
     return "runs of each revision: " + question.recipe.comparison->words;
   if (finding.evidence == measure::Evidence::kExitCode) return "exit codes";
   const bool is_short = length == replay::ReportLength::kShort && !criterion.metrics.empty();
-  const std::string what = (is_short ? first_names(criterion.metrics)
+  const std::string what = (is_short ? measure::first_names(criterion.metrics)
                                      : metric_of(question, finding).value_or("every number")) +
                            " of " + to_string(finding.evidence.value_or(measure::Evidence::kNone));
   return criterion.tolerance > 0 ? what + ", within " + shortest(criterion.tolerance)

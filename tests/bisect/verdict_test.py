@@ -73,6 +73,14 @@ class Verdicts(Case):
                 self.assertEqual(result.returncode, code, result.stderr)
                 self.assertIn(sentence, result.stdout + result.stderr)
 
+    def test_a_number_that_the_reference_has_not_is_told_with_those_that_it_has(self):
+        paths = self.files('{"loss": 1, "kl": 2, "reward": 3, "step_time": 4}', '{"loss": 1}')
+        for names in (["foo"], ["loss", "foo_*"]):
+            result = self.bisect("verdict", *paths, *[word for name in names for word in ("--metric", name)])
+            self.assertEqual(result.returncode, 129, result.stdout + result.stderr)
+            self.assertIn(f"this is no reference by --metric: metrics.json has no {names[-1]}; it has kl, loss, reward "
+                          "and 1 more", result.stderr)
+
     def test_lines_and_a_dump_that_is_a_file(self):
         folders = []
         for name, text in (("good", '{"a": 1}\n\n{"a": 2, "b": "x"}\n'), ("bad", '{"a": 1}\n{"a": 3, "b": "x"}'),

@@ -12,7 +12,6 @@
 namespace rlreplay::measure {
 namespace {
 
-constexpr const char* kWeights = "weights";
 constexpr int kFirstUnstarted = 126;
 
 std::string exit_text(int code) { return "exit code " + std::to_string(code); }
@@ -132,15 +131,8 @@ Judgement judge_dump(const Criterion& criterion, const Measurement& reference,
 /// Whether the metrics that are asked for are there, of a reference that left numbers.
 Judgement judge_presence(const Criterion& criterion, const Measurement& measurement) {
   const bool dump = measurement.evidence == Evidence::kDump;
-  for (const std::string& pattern : criterion.metrics) {
-    if (dump && (pattern == kWeights || pattern == kForwardLogpMaxDiff)) continue;
-    const bool there = std::ranges::any_of(measurement.metrics, [&](const Metric& metric) {
-      return matches_pattern(pattern, metric.name);
-    });
-    if (there) continue;
-    return {Verdict::kSkip, (dump ? "the dump has no " : "metrics.json has no ") + pattern +
-                                "; it has " + names_of(measurement.metrics)};
-  }
+  const std::string missing = missing_metric(criterion, measurement);
+  if (!missing.empty()) return {Verdict::kSkip, missing};
   if (dump && (by_weights(criterion) || criterion.needs_log_probs())) {
     const Judgement same = judge_dump(criterion, measurement, measurement);
     if (same.verdict != Verdict::kGood) return same;

@@ -17,6 +17,7 @@
 #include "src/base/json_value.h"
 #include "src/base/number_text.h"
 #include "src/base/same_value.h"
+#include "src/replay/measure/metric_selection.h"
 
 namespace rlreplay::measure {
 namespace {
@@ -172,9 +173,9 @@ const Metric* find_metric(const std::vector<Metric>& metrics, const std::string&
 }
 
 std::string names_of(const std::vector<Metric>& metrics) {
-  std::string names;
-  for (const auto& metric : metrics) names += (names.empty() ? "" : ", ") + metric.name;
-  return names;
+  std::vector<std::string> names;
+  for (const auto& metric : metrics) names.push_back(metric.name);
+  return first_names(names);
 }
 
 namespace {

@@ -5,7 +5,6 @@
 #include <functional>
 #include <limits>
 
-#include "src/base/words.h"
 #include "src/replay/measure/log_probs.h"
 #include "src/replay/measure/metric_index.h"
 #include "src/replay/measure/metric_selection.h"
@@ -15,7 +14,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kGoodFloors = 4;  // how many times the noise is still good
-constexpr size_t kNamed = 3;       // how many names a sentence lists
 
 double value_distance(const MetricValue& a, const MetricValue& b) {
   if (agree(a, b, 0)) return 0;
@@ -72,13 +70,6 @@ std::vector<std::string> candidates(const Criterion& criterion, const Measuremen
     if (selection.has(metric.name)) names.push_back(metric.name);
   }
   return names;
-}
-
-/// `loss, reward and 4 more`
-std::string list_of(const std::vector<std::string>& names) {
-  if (names.size() <= kNamed) return joined(names, ", ");
-  const std::vector<std::string> first(names.begin(), names.begin() + kNamed);
-  return joined(first, ", ") + " and " + std::to_string(names.size() - kNamed) + " more";
 }
 
 std::string number_text(double value) { return MetricValue{value}.describe(); }
@@ -142,9 +133,10 @@ Separation separate(const Criterion& criterion, const std::vector<Measurement>& 
   out.criterion->metrics = names_where(out.spreads, repeats);
   out.criterion->literal = true;
   out.sentence =
-      (noisy.empty() ? ""
-                     : list_of(noisy) + " differ between runs of one revision and do not count; ") +
-      list_of(tells) + (tells.size() == 1 ? " repeats and tells" : " repeat and tell") +
+      (noisy.empty()
+           ? ""
+           : first_names(noisy) + " differ between runs of one revision and do not count; ") +
+      first_names(tells) + (tells.size() == 1 ? " repeats and tells" : " repeat and tell") +
       " the ends apart";
   return out;
 }
