@@ -1,5 +1,6 @@
 #include "src/bisect/runner.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -63,6 +64,17 @@ ProcessResult run_command(const std::string& text, const std::string& log, const
   return result;
 }
 
+/// `: the last line that a run wrote`, whose exit code alone decides; empty where it wrote none.
+std::string last_words(const ProcessResult& run) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  const size_t end = run.error_tail.find_last_not_of(kBlank);
+  if (end == run.error_tail.npos) return {};
+  const size_t line = run.error_tail.rfind('\n', end) + 1;
+  const size_t begin = run.error_tail.find_first_not_of(kBlank, line);
+  constexpr size_t kShown = 200;
+  return ": " + terminal_text(run.error_tail.substr(begin, std::min(kShown, end + 1 - begin)));
+}
+
 measure::Measurement run_once(const Recipe& recipe, const RunPlace& place, Workspace& workspace,
                               const Interrupt& interrupt) {
   const std::string log = place.folder.run_log();
@@ -75,6 +87,10 @@ measure::Measurement run_once(const Recipe& recipe, const RunPlace& place, Works
     out.problem += "; " + job_sentence(recipe, place);
   }
   if (out.kind != measure::RunKind::kRan) out.problem += workspace.name_log(log);
+  const bool code_alone = out.evidence == measure::Evidence::kExitCode && out.exit_code != 0;
+  if (out.kind == measure::RunKind::kRan && code_alone) {
+    out.problem = "exit code " + std::to_string(out.exit_code) + last_words(run);
+  }
   return out;
 }
 

@@ -393,12 +393,21 @@ class Searches(Case):
 
     def test_a_crash_is_no_verdict(self):
         python = f"{sys.executable} -c '%s'"
-        for bug, culprit in (("import nothing_of_this_name", 3), ("assert False", 2)):
+        for bug, culprit in (("import nothing_of_this_name", 3), ("return )", 3), ("assert False", 2)):
             path, commits = self.repository("exit 0", "exit 0", python % bug, "exit 1", "exit 1")
             result, found = self.search(path, commits[0], commits[4])
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual(found["interval"][-1], commits[culprit])
             self.assertEqual(len(found["skipped"]), 1 if culprit == 3 else 0)
+            shutil.rmtree(path)
+
+    def test_what_a_run_said_last_stands_beside_its_exit_code(self):
+        for script, said in (("echo 3 tests ran; echo '1 failed: test_loss' >&2; echo; exit 4", "exit code 4: 1 failed: test_loss"),
+                             ("exit 5", "exit code 5")):
+            path, commits = self.repository("echo ok", script)
+            result = self.bisect(f"{commits[0]}..main", "--repo", path, "--run", "./run.sh")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(f"           bad: {said}\n", result.stdout)
             shutil.rmtree(path)
 
     def test_exit_codes_mean_what_they_mean_for_git_but_those_of_a_crash(self):

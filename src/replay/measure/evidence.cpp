@@ -1,6 +1,7 @@
 #include "src/replay/measure/evidence.h"
 
 #include <filesystem>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -85,7 +86,9 @@ Measurement import_files(const std::string& folder, bool log_probs) {
 /// Whether a program's last words are those of a Python exception that nobody caught. A failed
 /// assertion is a verdict.
 bool is_traceback(const std::string& last_words) {
-  const size_t place = last_words.rfind("\n  File \"");
+  constexpr std::string_view kFile = "  File \"";  // of a SyntaxError the first words of all
+  const size_t line = last_words.rfind("\n" + std::string(kFile));
+  const size_t place = line == last_words.npos && last_words.starts_with(kFile) ? 0 : line;
   const size_t end = last_words.find_last_not_of(" \n");
   if (place == last_words.npos || end == last_words.npos || end < place) return false;
   const std::string last_line = last_words.substr(last_words.rfind('\n', end) + 1);
