@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/base/bounded_log.h"
 #include "src/base/child_process.h"
 #include "src/base/descriptor.h"
 #include "src/base/environment_error.h"
@@ -159,6 +160,7 @@ void drain(Descriptor& from, std::string& text, size_t most) {
 struct Streams {
   Descriptor in, out, err;
   std::string_view input;
+  BoundedLog log;
 };
 
 /// Moves bytes until the child has ended, with all that it wrote, or a limit is reached.
@@ -179,6 +181,7 @@ ProcessResult::End exchange(Streams& s, Child& child, const ProcessLimits& limit
     if (ended) return ProcessResult::End::kExit;
     const bool closed = has_pipes && s.out.get() < 0 && s.err.get() < 0;
     ::poll(fds.data(), fds.size(), closed ? 1 : kPollMs);
+    s.log.free_middle();
     if (fds[0].revents != 0) write_some(s.in, s.input);
     if (fds[1].revents != 0) read_some(s.out, result.output);
     if (fds[2].revents != 0) read_some(s.err, result.error_tail);
@@ -242,13 +245,15 @@ ProcessResult run_process(const Command& command, std::string_view input,
   const auto sink = [&] { return command.log.empty() ? make_pipe() : open_log(command.log); };
   Pipe in = make_pipe(), out = sink(), err = sink();
   Child child(command, in.read, out.write, err.write, limits.grace);
-  Streams streams{std::move(in.write), std::move(out.read), std::move(err.read), input};
+  Streams streams{std::move(in.write), std::move(out.read), std::move(err.read), input,
+                  command.log.empty() ? BoundedLog() : BoundedLog(command.log)};
   for (auto* fd : {&in.read, &out.write, &err.write}) fd->close();
   for (const auto* fd : {&streams.in, &streams.out, &streams.err}) set_nonblocking(*fd);
   if (input.empty()) streams.in.close();
   ProcessResult result;
   result.end = exchange(streams, child, limits, result);
   const int status = child.end();
+  streams.log.cut_middle();
   if (!command.log.empty()) result.error_tail = tail_of(command.log);
   if (result.end != ProcessResult::End::kExit) return result;
   if (WIFSIGNALED(status)) result.end = ProcessResult::End::kSignal;

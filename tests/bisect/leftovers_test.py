@@ -221,6 +221,18 @@ class Safety(Case):
         self.assertEqual(slow.wait(timeout=60), 130)
         self.assert_nothing_left()
 
+    def test_of_a_log_without_end_its_ends_are_kept(self):
+        path, commits = self.repository("exit 0", "echo first words; yes | head -c 40000000; echo last words; exit 1")
+        kept = self.folder / "kept"
+        result = self.bisect(f"{commits[0]}..main", "--repo", path, "--run", "./run.sh", "-o", kept)
+        self.assertIn("bad: exit code 1: last words\n", result.stdout, result.stderr)
+        logs = [log.read_bytes() for log in kept.glob("*/run.log") if log.stat().st_size > 0]
+        self.assertEqual(len(logs), 2)
+        for log in logs:
+            self.assertTrue(log.startswith(b"first words\ny\n") and log.endswith(b"y\nlast words\n"))
+            self.assertIn(b"\n[%d bytes are left out here]\n" % (40_000_023 - 2 * 2**20), log)
+            self.assertLess(len(log), 2 * 2**20 + 100)
+
     def test_a_worktree_of_the_user_stays(self):
         path, commits = self.repository("exit 0", "exit 1")
         other = self.folder / "worktree"
