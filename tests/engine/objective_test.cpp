@@ -101,7 +101,8 @@ Real batch_loss(const ObjectiveConfig& o, const Batch& b, size_t sample, size_t 
 
 }  // namespace
 
-TEST_CASE("a token's loss with every KL, clip and weight is its formula, and c and ce its derivatives") {
+TEST_CASE(
+    "a token's loss with every KL, clip and weight is its formula, and c and ce its derivatives") {
   const auto inputs = tokens();
   double worst_term = 0, worst_gradient = 0;
   int64_t clipped = 0, flat = 0;

@@ -2,6 +2,7 @@
 
 #include "src/replay/doctor/diagnosis.h"
 #include "src/replay/doctor/weight_files.h"
+#include "src/replay/doctor/weight_versions.h"
 
 /// The rules on one checkpoint. Each adds what it finds, or why it could not be asked.
 namespace rlreplay::replay {
@@ -22,8 +23,9 @@ void check_head(const WeightFiles& weights, Diagnosis& diagnosis);
 void check_values(const WeightFiles& weights, Diagnosis& diagnosis);
 void check_types(const WeightFiles& weights, Diagnosis& diagnosis);
 
-/// RD809: the weights against those of another checkpoint, tensor by tensor.
-void check_reference(const WeightFiles& weights, const WeightFiles& reference,
+/// RD809: the weights against those that they should be, tensor by tensor, and against earlier ones
+/// where they are not. Errors: those of WeightVersions.
+void check_reference(const WeightFiles& weights, const WeightVersions& versions,
                      Diagnosis& diagnosis);
 
 }  // namespace rlreplay::replay

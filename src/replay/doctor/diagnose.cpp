@@ -16,7 +16,7 @@ void check_tensors(const WeightFiles& weights, Diagnosis& diagnosis) {
 
 }  // namespace
 
-Diagnosis diagnose(const WeightFiles& weights, const WeightFiles* reference) {
+Diagnosis diagnose(const WeightFiles& weights, const WeightVersions* versions) {
   Diagnosis out;
   check_files(weights, out);
   check_index(weights, out);
@@ -27,11 +27,11 @@ Diagnosis diagnose(const WeightFiles& weights, const WeightFiles* reference) {
     }
   } else {
     check_tensors(weights, out);
-    if (reference != nullptr) check_reference(weights, *reference, out);
+    if (versions != nullptr) check_reference(weights, *versions, out);
   }
-  if (reference == nullptr) out.not_applicable("RD809", "no --ref");
+  if (versions == nullptr) out.not_applicable("RD809", "no --ref");
   weights.check_unchanged();
-  if (reference != nullptr) reference->check_unchanged();
+  if (versions != nullptr) versions->expected().check_unchanged();
   out.sort();
   return out;
 }

@@ -94,6 +94,15 @@ int64_t bytes_of(const WeightFiles& weights) {
   return bytes;
 }
 
+/// The options that name what the weights were held against.
+std::string reference_words(const WeightReference& reference) {
+  if (reference.path.empty()) return "";
+  std::string out = " --ref " + shell_word(reference.path);
+  if (!reference.step.empty()) out += " --step " + shell_word(reference.step);
+  for (const std::string& path : reference.earlier) out += " --earlier " + shell_word(path);
+  return out;
+}
+
 std::string joined_lines(const Lines& lines) {
   std::string out;
   for (const std::string& line : lines) out += line + "\n";
@@ -126,7 +135,7 @@ std::string outcome_json(const RuleOutcome& outcome) {
 
 }  // namespace
 
-std::string diagnosis_text(const WeightFiles& weights, const std::string& reference,
+std::string diagnosis_text(const WeightFiles& weights, const WeightReference& reference,
                            const Diagnosis& diagnosis, bool all) {
   Lines out = {verdict(diagnosis) + ": " + weights.path + ", " +
                counted(weights.files.size(), "file") + ", " +
@@ -149,17 +158,17 @@ std::string diagnosis_text(const WeightFiles& weights, const std::string& refere
   out.push_back(rules);
   if (shown > 0) {
     out.push_back("again     rlreplay doctor " + shell_word(weights.path) +
-                  (reference.empty() ? "" : " --ref " + shell_word(reference)) +
-                  (all ? " --all" : ""));
+                  reference_words(reference) + (all ? " --all" : ""));
   }
   return joined_lines(out);
 }
 
-std::string diagnosis_json(const WeightFiles& weights, const std::string& reference,
+std::string diagnosis_json(const WeightFiles& weights, const WeightReference& reference,
                            const Diagnosis& diagnosis) {
   JsonLine line;
   line.text("schema", "rlreplay.doctor/1").text("checkpoint", weights.path);
-  if (!reference.empty()) line.text("reference", reference);
+  if (!reference.path.empty()) line.text("reference", reference.path);
+  if (!reference.step.empty()) line.text("reference_step", reference.step);
   return line.integer("files", static_cast<int64_t>(weights.files.size()))
       .integer("tensors", static_cast<int64_t>(weights.tensors.size()))
       .integer("bytes", bytes_of(weights))

@@ -4,16 +4,17 @@
 #include <string>
 
 #include "src/replay/doctor/diagnosis.h"
-#include "src/replay/doctor/weight_files.h"
+#include "src/replay/doctor/weight_versions.h"
 
 namespace rlreplay::replay {
 
 /// A diagnosis for people: verdict, causes, what follows from them, what was asked. At most 20
 /// lines where not `all`.
-/// `reference`: the path of --ref, or empty.
-[[nodiscard]] std::string diagnosis_text(const WeightFiles& weights, const std::string& reference,
+[[nodiscard]] std::string diagnosis_text(const WeightFiles& weights,
+                                         const WeightReference& reference,
                                          const Diagnosis& diagnosis, bool all);
-[[nodiscard]] std::string diagnosis_json(const WeightFiles& weights, const std::string& reference,
+[[nodiscard]] std::string diagnosis_json(const WeightFiles& weights,
+                                         const WeightReference& reference,
                                          const Diagnosis& diagnosis);
 
 /// The table of rules, or all that is said of one.

@@ -72,8 +72,9 @@ constexpr DoctorRule kRules[] = {
      "hub, "
      "of Megatron and fused products of vLLM and SGLang are brought together first. What differs "
      "is told by its kind, since each has a cause of its own: heads or rows in another order, gate "
-     "and up exchanged, a transposed product, layers counted anew in each pipeline stage, padding, "
-     "a cast, or other numbers."},
+     "and up exchanged, a transposed product, layers counted anew in each pipeline stage, weights "
+     "of "
+     "an earlier step, padding, a cast, or other numbers."},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "format/foreign/float_values.h"
+#include "format/foreign/half.h"
 #include "src/base/text_table.h"
 
 namespace rlreplay::replay {
@@ -104,11 +105,50 @@ std::optional<TensorDifference> reordered(const HubTensor& a, const HubTensor& b
   return within ? TensorDifference::kRotary : TensorDifference::kOrder;
 }
 
+/// Whether a number rounds to these 16 bits, to nearest and ties to even.
+bool rounds_to(float wide, uint16_t bits, float (*widen)(uint16_t)) {
+  const float held = widen(bits);
+  if (same_bits(wide, held) || (std::isnan(wide) && std::isnan(held))) return true;
+  if (!std::isfinite(wide) || !std::isfinite(held) || std::signbit(wide) != std::signbit(held)) {
+    return false;
+  }
+  const auto magnitude = static_cast<uint16_t>(bits & 0x7fff);
+  const auto neighbour = [&](int step) {
+    return static_cast<double>(widen(static_cast<uint16_t>(magnitude + step)));
+  };
+  const double at = neighbour(0), lower = magnitude == 0 ? 0 : neighbour(-1);
+  const double upper = std::isinf(neighbour(1)) ? at + (at - lower) : neighbour(1);
+  const double x = std::abs(static_cast<double>(wide));
+  const double below = (lower + at) / 2, above = (at + upper) / 2;
+  return bits % 2 == 0 ? below <= x && x <= above : below < x && x < above;
+}
+
+bool rows_round_to(const HubTensor& wide, const HubTensor& narrow) {
+  const auto widen =
+      type_of(narrow) == DType::kBF16 ? foreign::bfloat16_to_float : foreign::float16_to_float;
+  for (int64_t i = 0; i < wide.rows; ++i) {
+    const std::vector<float> x = floats_of(wide, i);
+    const foreign::Bytes row = narrow.row(i);
+    for (size_t j = 0; j < x.size(); ++j) {
+      if (!rounds_to(x[j], load_as<uint16_t>(row.data() + 2 * j), widen)) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 bool same_tensors(const HubTensor& a, const HubTensor& b) {
   return type_of(a) == type_of(b) && a.rows == b.rows && a.columns == b.columns &&
          same_rows(a, b, a.rows);
+}
+
+bool same_numbers(const HubTensor& a, const HubTensor& b) {
+  if (a.rows != b.rows || a.columns != b.columns) return false;
+  if (type_of(a) == type_of(b)) return same_rows(a, b, a.rows);
+  if (!has_floats(a) || !has_floats(b)) return false;
+  if (type_of(a) == DType::kF32) return rows_round_to(a, b);
+  return type_of(b) == DType::kF32 && rows_round_to(b, a);
 }
 
 TensorDifference compare_tensors(const HubTensor& a, const HubTensor& b, int64_t head,

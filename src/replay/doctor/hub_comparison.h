@@ -27,6 +27,10 @@ enum class TensorDifference {
 /// Whether both have the same shape, type and bytes.
 [[nodiscard]] bool same_tensors(const HubTensor& a, const HubTensor& b);
 
+/// Whether both have the same shape and numbers, where their types differ but for the rounding, to
+/// nearest and ties to even, of the narrower one, bf16 or f16, of binary32.
+[[nodiscard]] bool same_numbers(const HubTensor& a, const HubTensor& b);
+
 /// "relative distance 0.03, first at [7, 5]".
 [[nodiscard]] std::string distance_text(const HubTensor& a, const HubTensor& b);
 

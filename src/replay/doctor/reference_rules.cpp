@@ -51,12 +51,12 @@ constexpr KindText kKinds[] = {
 /// several takes them out of kValues, so that nothing is reported twice.
 class ReferenceCheck {
  public:
-  ReferenceCheck(const WeightFiles& weights, const WeightFiles& reference, Diagnosis& diagnosis)
-      : diagnosis_(diagnosis) {
+  ReferenceCheck(const WeightFiles& weights, const WeightVersions& versions, Diagnosis& diagnosis)
+      : versions_(versions), diagnosis_(diagnosis) {
     heads_ = head_sizes(weights);
-    if (!heads_.known()) heads_ = head_sizes(reference);
+    if (!heads_.known()) heads_ = head_sizes(versions.expected());
     ours_ = hub_tensors(weights, heads_);
-    theirs_ = hub_tensors(reference, heads_);
+    theirs_ = hub_tensors(versions.expected(), heads_);
   }
 
   void run() {
@@ -69,6 +69,7 @@ class ReferenceCheck {
                       .where = ours_.empty() ? "" : ours_.begin()->first});
       return;
     }
+    find_earlier();
     find_shift();
     find_swaps();
     report_names();
@@ -94,6 +95,38 @@ class ReferenceCheck {
         read->file->content.file().release(read->stored->data);
       }
     }
+  }
+
+  /// Whether what differs is what earlier weights were: of a sync that came late, or left a bucket
+  /// out. Numbers that are near enough to be rounded ones may be those of an earlier step too.
+  void find_earlier() {
+    std::set<std::string> open = kinds_[TensorDifference::kValues];
+    for (const std::string& name : kinds_[TensorDifference::kCast]) {
+      if (!same_numbers(ours_.at(name), theirs_.at(name))) open.insert(name);
+    }
+    std::map<std::string, std::string> found;  // whose each is
+    for (size_t i = 0; i < versions_.earlier() && !open.empty(); ++i) {
+      const WeightFiles weights = versions_.open_earlier(i, open);
+      const Tensors tensors = hub_tensors(weights, heads_);
+      std::erase_if(open, [&](const std::string& name) {
+        const auto other = tensors.find(name);
+        if (other == tensors.end() || !same_numbers(ours_.at(name), other->second)) return false;
+        found.emplace(name, versions_.earlier_name(i));
+        return true;
+      });
+    }
+    DoctorFinding finding{kReference, "tensors are those of earlier weights", "", ""};
+    for (const auto& [name, version] : found) {
+      finding.add_place(name + ": " + version);
+      kinds_[TensorDifference::kValues].erase(name);
+      kinds_[TensorDifference::kCast].erase(name);
+    }
+    if (finding.count == 0) return;
+    finding.observed = std::to_string(finding.count) + " of " + counted(compared_, "tensor");
+    if (versions_.step())
+      finding.observed += "; the reference's are before step " + versions_.step()->name();
+    finding.fix = "sync again after the last step, and hold what the engine has loaded against it";
+    diagnosis_.add(std::move(finding));
   }
 
   /// Whether layers that differ are those of the reference some numbers further on: what a pipeline
@@ -210,6 +243,7 @@ class ReferenceCheck {
     }
   }
 
+  const WeightVersions& versions_;
   Diagnosis& diagnosis_;
   HeadSizes heads_;
   Tensors ours_, theirs_;
@@ -219,9 +253,9 @@ class ReferenceCheck {
 
 }  // namespace
 
-void check_reference(const WeightFiles& weights, const WeightFiles& reference,
+void check_reference(const WeightFiles& weights, const WeightVersions& versions,
                      Diagnosis& diagnosis) {
-  ReferenceCheck(weights, reference, diagnosis).run();
+  ReferenceCheck(weights, versions, diagnosis).run();
 }
 
 }  // namespace rlreplay::replay
