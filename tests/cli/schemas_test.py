@@ -423,6 +423,7 @@ class Outputs(Case):
         checkpoints.write(model, checkpoints.config(vocab_size=300), checkpoints.weights(checkpoints.config()))
         self.ask("doctor", model, "--json", code=1)
         self.ask("doctor", model, "--ref", model, "--json", code=1)
+        self.ask("doctor", model, "--ref", self.a, "--json", code=1)
         self.ask("doctor", "--list", "--json")
 
     def searching(self):
