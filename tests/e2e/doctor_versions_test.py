@@ -5,6 +5,7 @@ usage: doctor_versions_test.py RLREPLAY
 import json
 import os
 import pathlib
+import shutil
 import struct
 import sys
 import unittest
@@ -26,6 +27,18 @@ def read(path):
     header.pop("__metadata__", None)
     return {name: (one["dtype"], one["shape"], raw[8 + size:][slice(*one["data_offsets"])])
             for name, one in header.items()}
+
+
+def cut(tensor):
+    """A tensor of F32 in BF16, by its upper halves."""
+    _, shape, data = tensor
+    return "BF16", shape, b"".join(data[i + 2:i + 4] for i in range(0, len(data), 4))
+
+
+def padded(tensor, rows):
+    """A matrix with rows of zeros below it."""
+    dtype, (high, wide), data = tensor
+    return dtype, [high + rows, wide], data + bytes(len(data) // high * rows)
 
 
 def rounded(tensor):
@@ -114,6 +127,45 @@ class Versions(Case):
         self.assertEqual(found.get("tensors are those of the reference, rounded", []),
                          [name for name in self.names if now[name] == then[name]])
         self.assertNotIn("tensors hold other numbers", found)
+
+    def test_near_and_not_rounded(self):
+        now, then = ({name: rounded(one) for name, one in self.tensors(steps).items()} for steps in (3, 2))
+        found = {fact: (severity, places) for fact, severity, places
+                 in self.found(self.write(then), "--ref", self.after[3], code=1)}
+        severity, places = found["tensors are near what the reference's round to"]
+        self.assertEqual(severity, "error")
+        others = found["tensors hold other numbers"][1]
+        self.assertEqual(sorted(place.split(":")[0] for place in places + others),
+                         [name for name in self.names if now[name] != then[name]])
+        halves = {name: cut(one) for name, one in self.tensors(3).items()}
+        self.assertNotEqual(halves, now)
+        (fact, severity, places), = self.found(self.write(halves), "--ref", self.dump)
+        self.assertEqual((fact, severity, places), ("tensors are those of the reference, rounded", "note", self.names))
+
+    def test_kinds_in_a_narrower_type(self):
+        tensors = {name: rounded(one) for name, one in self.tensors(3).items()}
+        gate, up = (f"model.layers.1.mlp.{word}_proj.weight" for word in ("gate", "up"))
+        tensors[gate], tensors[up] = tensors[up], tensors[gate]
+        found = self.found(self.write(tensors), "--ref", self.dump, code=1)
+        self.assertIn(("gate and up stand in each other's place", "error", [gate, up]), found)
+        embedding = "model.embed_tokens.weight"
+        for steps, told in ((3, "the vocabulary is padded on one side"), (2, FACT)):
+            tensors = {name: rounded(one) for name, one in self.tensors(steps).items()}
+            tensors[embedding] = padded(tensors[embedding], 4)
+            said = json.loads(self.run_program("doctor", self.write(tensors), "--ref", self.dump, "--json").stdout)
+            of = [one["fact"] for one in said["findings"] if any(place.startswith(embedding) for place in one["places"])
+                  and one["id"] == "RD809"]
+            self.assertEqual(of, [told])
+
+    def test_an_earlier_step_that_is_damaged(self):
+        torn = self.folder / "torn"
+        shutil.copytree(self.dump, torn)
+        unit, = torn.glob("weights/2-0/*.h5")
+        data = bytearray(unit.read_bytes())
+        data[len(data) // 2] ^= 1
+        unit.write_bytes(data)
+        found = self.found(self.after[1], "--ref", torn, code=1)
+        self.assertEqual([fact for fact, _, _ in found], [FACT, "earlier weights cannot be read"])
 
     def test_earlier_checkpoints(self):
         words = ["--ref", self.after[3], "--earlier", self.after[2], "--earlier", self.after[1]]

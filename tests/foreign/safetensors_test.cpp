@@ -125,6 +125,36 @@ TEST_CASE("every binary16 widens to the number that it means") {
   }
 }
 
+/// Between each number and the next one of a narrower type lies one that is as near to both.
+template <class Widen, class Narrow>
+void check_rounding(uint16_t infinity, Widen widen, Narrow narrow) {
+  for (uint16_t low = 0; low < infinity; ++low) {
+    const auto high = static_cast<uint16_t>(low + 1);
+    const float a = widen(low);
+    const double step = high == infinity ? double{a} - double{widen(static_cast<uint16_t>(low - 1))}
+                                         : double{widen(high)} - double{a};
+    const auto middle = static_cast<float>(double{a} + step / 2);
+    const uint16_t even = low % 2 == 0 ? low : high;
+    for (const uint16_t sign : {uint16_t{0}, uint16_t{0x8000}}) {
+      const float side = sign == 0 ? 1.0F : -1.0F;
+      REQUIRE(narrow(side * a) == (sign | low));
+      REQUIRE(narrow(side * middle) == (sign | even));
+      REQUIRE(narrow(side * std::nextafter(middle, 0.0F)) == (sign | low));
+      REQUIRE(narrow(side * std::nextafter(middle, std::numeric_limits<float>::infinity())) ==
+              (sign | high));
+    }
+  }
+  REQUIRE(narrow(std::numeric_limits<float>::infinity()) == infinity);
+  REQUIRE(narrow(-std::numeric_limits<float>::max()) == (0x8000 | infinity));
+  REQUIRE(std::isnan(widen(narrow(std::nanf("")))));
+  REQUIRE(std::isnan(widen(narrow(std::bit_cast<float>(0x7F800001)))));
+}
+
+TEST_CASE("binary32 rounds to the nearest number of a narrower type, and to the even one of two") {
+  check_rounding(0x7C00, float16_to_float, float_to_float16);
+  check_rounding(0x7F80, bfloat16_to_float, float_to_bfloat16);
+}
+
 TEST_CASE("tensors widen exactly and non-finite elements are found") {
   std::vector<uint16_t> halves(5000, 0x3F80);
   halves[4097] = 0xFF80;

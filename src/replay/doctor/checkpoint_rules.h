@@ -25,7 +25,6 @@ void check_types(const WeightFiles& weights, Diagnosis& diagnosis);
 
 /// RD809: the weights against those that they should be, tensor by tensor, and against earlier ones
 /// where they are not. Errors: those of WeightVersions.
-void check_reference(const WeightFiles& weights, const WeightVersions& versions,
-                     Diagnosis& diagnosis);
+void check_reference(const WeightFiles& weights, WeightVersions& versions, Diagnosis& diagnosis);
 
 }  // namespace rlreplay::replay

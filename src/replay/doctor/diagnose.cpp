@@ -16,7 +16,7 @@ void check_tensors(const WeightFiles& weights, Diagnosis& diagnosis) {
 
 }  // namespace
 
-Diagnosis diagnose(const WeightFiles& weights, const WeightVersions* versions) {
+Diagnosis diagnose(const WeightFiles& weights, WeightVersions* versions) {
   Diagnosis out;
   check_files(weights, out);
   check_index(weights, out);

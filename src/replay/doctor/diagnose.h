@@ -9,6 +9,6 @@ namespace rlreplay::replay {
 /// All rules on a checkpoint; findings in the order in which causes stand before symptoms.
 /// `versions`: what it is held against, or null.
 /// Errors: kCorrupt where a file was changed meanwhile; those of WeightVersions.
-[[nodiscard]] Diagnosis diagnose(const WeightFiles& weights, const WeightVersions* versions);
+[[nodiscard]] Diagnosis diagnose(const WeightFiles& weights, WeightVersions* versions);
 
 }  // namespace rlreplay::replay

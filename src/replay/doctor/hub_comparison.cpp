@@ -46,21 +46,70 @@ bool same_bits(float x, float y) {
   return std::bit_cast<uint32_t>(x) == std::bit_cast<uint32_t>(y);
 }
 
-/// Half a unit in the last place of the narrower type, and a unit where it was cut and not rounded.
-bool is_rounded(const HubTensor& a, const HubTensor& b) {
-  if (type_of(a) == type_of(b) || !has_floats(a) || !has_floats(b)) return false;
+bool is_half(DType type) { return type == DType::kBF16 || type == DType::kF16; }
+
+/// Within a unit in the last place of the narrower type.
+bool is_near(const HubTensor& a, const HubTensor& b) {
+  if (a.rows != b.rows || a.columns != b.columns) return false;
   const bool brain = type_of(a) == DType::kBF16 || type_of(b) == DType::kBF16;
   const float relative = brain ? 0x1p-7F : 0x1p-10F;
   for (int64_t i = 0; i < a.rows; ++i) {
     const std::vector<float> x = floats_of(a, i), y = floats_of(b, i);
     for (size_t j = 0; j < x.size(); ++j) {
       if (same_bits(x[j], y[j]) || (std::isnan(x[j]) && std::isnan(y[j]))) continue;
+      if (!std::isfinite(x[j]) || !std::isfinite(y[j])) return false;
       const float near = relative * std::max(std::abs(x[j]), std::abs(y[j])) + 0x1p-24F;
       if (!(std::abs(x[j] - y[j]) <= near)) return false;
     }
   }
   return true;
 }
+
+/// Whether a bfloat16 is the upper half of each number, as who casts by a shift leaves it.
+bool is_cut(const HubTensor& narrow, const HubTensor& wide) {
+  if (type_of(narrow) != DType::kBF16) return false;
+  for (int64_t i = 0; i < wide.rows; ++i) {
+    const std::vector<float> x = floats_of(wide, i);
+    const foreign::Bytes row = narrow.row(i);
+    for (size_t j = 0; j < x.size(); ++j) {
+      if (std::bit_cast<uint32_t>(x[j]) >> 16 != load_as<uint16_t>(row.data() + 2 * j))
+        return false;
+    }
+  }
+  return true;
+}
+
+uint16_t rounded(float value, DType type) {
+  return type == DType::kBF16 ? foreign::float_to_bfloat16(value)
+                              : foreign::float_to_float16(value);
+}
+
+/// A tensor of binary32 in a narrower type.
+class RoundedCopy {
+ public:
+  RoundedCopy(const HubTensor& wide, DType type) {
+    for (int64_t i = 0; i < wide.rows; ++i) {
+      for (const float x : floats_of(wide, i)) elements_.push_back(rounded(x, type));
+    }
+    stored_.name = wide.from->name();
+    stored_.dtype = type;
+    stored_.shape = wide.from->stored->shape;
+    stored_.data = {reinterpret_cast<const uint8_t*>(elements_.data()), 2 * elements_.size()};
+    view_ = wide;
+    view_.from = &tensor_;
+    view_.runs = {{0, wide.rows}};
+  }
+  RoundedCopy(const RoundedCopy&) = delete;
+  RoundedCopy& operator=(const RoundedCopy&) = delete;
+
+  const HubTensor& view() const { return view_; }
+
+ private:
+  std::vector<uint16_t> elements_;
+  foreign::StoredTensor stored_;
+  WeightTensor tensor_{&stored_, nullptr};
+  HubTensor view_;
+};
 
 /// Whether rows of one are columns of the other.
 bool is_transposed(const HubTensor& a, const HubTensor& b) {
@@ -105,54 +154,26 @@ std::optional<TensorDifference> reordered(const HubTensor& a, const HubTensor& b
   return within ? TensorDifference::kRotary : TensorDifference::kOrder;
 }
 
-/// Whether a number rounds to these 16 bits, to nearest and ties to even.
-bool rounds_to(float wide, uint16_t bits, float (*widen)(uint16_t)) {
-  const float held = widen(bits);
-  if (same_bits(wide, held) || (std::isnan(wide) && std::isnan(held))) return true;
-  if (!std::isfinite(wide) || !std::isfinite(held) || std::signbit(wide) != std::signbit(held)) {
-    return false;
-  }
-  const auto magnitude = static_cast<uint16_t>(bits & 0x7fff);
-  const auto neighbour = [&](int step) {
-    return static_cast<double>(widen(static_cast<uint16_t>(magnitude + step)));
-  };
-  const double at = neighbour(0), lower = magnitude == 0 ? 0 : neighbour(-1);
-  const double upper = std::isinf(neighbour(1)) ? at + (at - lower) : neighbour(1);
-  const double x = std::abs(static_cast<double>(wide));
-  const double below = (lower + at) / 2, above = (at + upper) / 2;
-  return bits % 2 == 0 ? below <= x && x <= above : below < x && x < above;
-}
-
 bool rows_round_to(const HubTensor& wide, const HubTensor& narrow) {
-  const auto widen =
-      type_of(narrow) == DType::kBF16 ? foreign::bfloat16_to_float : foreign::float16_to_float;
+  const DType type = type_of(narrow);
   for (int64_t i = 0; i < wide.rows; ++i) {
     const std::vector<float> x = floats_of(wide, i);
     const foreign::Bytes row = narrow.row(i);
     for (size_t j = 0; j < x.size(); ++j) {
-      if (!rounds_to(x[j], load_as<uint16_t>(row.data() + 2 * j), widen)) return false;
+      if (rounded(x[j], type) != load_as<uint16_t>(row.data() + 2 * j)) return false;
     }
   }
   return true;
 }
-
-}  // namespace
 
 bool same_tensors(const HubTensor& a, const HubTensor& b) {
   return type_of(a) == type_of(b) && a.rows == b.rows && a.columns == b.columns &&
          same_rows(a, b, a.rows);
 }
 
-bool same_numbers(const HubTensor& a, const HubTensor& b) {
-  if (a.rows != b.rows || a.columns != b.columns) return false;
-  if (type_of(a) == type_of(b)) return same_rows(a, b, a.rows);
-  if (!has_floats(a) || !has_floats(b)) return false;
-  if (type_of(a) == DType::kF32) return rows_round_to(a, b);
-  return type_of(b) == DType::kF32 && rows_round_to(b, a);
-}
-
-TensorDifference compare_tensors(const HubTensor& a, const HubTensor& b, int64_t head,
-                                 bool vocabulary) {
+/// How two tensors differ that have one type, or types of which none is rounded to the other.
+TensorDifference compare_elements(const HubTensor& a, const HubTensor& b, int64_t head,
+                                  bool vocabulary) {
   if (a.rows != b.rows || a.columns != b.columns) {
     if (is_transposed(a, b)) return TensorDifference::kTransposed;
     const bool padded = vocabulary && a.columns == b.columns && type_of(a) == type_of(b) &&
@@ -163,9 +184,40 @@ TensorDifference compare_tensors(const HubTensor& a, const HubTensor& b, int64_t
     return TensorDifference::kShape;
   }
   if (same_tensors(a, b)) return TensorDifference::kEqual;
-  if (is_rounded(a, b)) return TensorDifference::kCast;
   if (is_transposed(a, b)) return TensorDifference::kTransposed;
   return reordered(a, b, head).value_or(TensorDifference::kValues);
+}
+
+/// As what the wide one rounds to, but for what is cut, or near it alone.
+TensorDifference compare_rounded(const HubTensor& narrow, const HubTensor& wide, int64_t head,
+                                 bool vocabulary) {
+  const RoundedCopy copy(wide, type_of(narrow));
+  const TensorDifference found = compare_elements(narrow, copy.view(), head, vocabulary);
+  if (found == TensorDifference::kEqual) return TensorDifference::kCast;
+  if (found != TensorDifference::kValues) return found;
+  if (is_cut(narrow, wide)) return TensorDifference::kCast;
+  return is_near(narrow, wide) ? TensorDifference::kNear : found;
+}
+
+}  // namespace
+
+bool same_numbers(const HubTensor& a, const HubTensor& b) {
+  const DType x = type_of(a), y = type_of(b);
+  if (a.rows != b.rows || a.columns != b.columns) return false;
+  if (x == y) return same_rows(a, b, a.rows);
+  if (x == DType::kF32 && is_half(y)) return rows_round_to(a, b);
+  return y == DType::kF32 && is_half(x) && rows_round_to(b, a);
+}
+
+TensorDifference compare_tensors(const HubTensor& a, const HubTensor& b, int64_t head,
+                                 bool vocabulary) {
+  const DType x = type_of(a), y = type_of(b);
+  if (is_half(x) && y == DType::kF32) return compare_rounded(a, b, head, vocabulary);
+  if (is_half(y) && x == DType::kF32) return compare_rounded(b, a, head, vocabulary);
+  const TensorDifference found = compare_elements(a, b, head, vocabulary);
+  const bool halves = x != y && is_half(x) && is_half(y);
+  return halves && found == TensorDifference::kValues && is_near(a, b) ? TensorDifference::kCast
+                                                                       : found;
 }
 
 std::string distance_text(const HubTensor& a, const HubTensor& b) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <map>
 #include <numeric>
 #include <set>
@@ -41,6 +42,8 @@ constexpr KindText kKinds[] = {
      "take fused products apart in the order in which the trainer fused them"},
     {TensorDifference::kValues, Severity::kError, "tensors hold other numbers",
      "is it of another step? compare with the checkpoint before; else a bucket was not synced"},
+    {TensorDifference::kNear, Severity::kError, "tensors are near what the reference's round to",
+     "is it of another step? name its weights by --step or --earlier"},
     {TensorDifference::kPadded, Severity::kWarning, "the vocabulary is padded on one side",
      "cut the padding off; what both have is equal"},
     {TensorDifference::kCast, Severity::kNote, "tensors are those of the reference, rounded",
@@ -51,7 +54,7 @@ constexpr KindText kKinds[] = {
 /// several takes them out of kValues, so that nothing is reported twice.
 class ReferenceCheck {
  public:
-  ReferenceCheck(const WeightFiles& weights, const WeightVersions& versions, Diagnosis& diagnosis)
+  ReferenceCheck(const WeightFiles& weights, WeightVersions& versions, Diagnosis& diagnosis)
       : versions_(versions), diagnosis_(diagnosis) {
     heads_ = head_sizes(weights);
     if (!heads_.known()) heads_ = head_sizes(versions.expected());
@@ -87,44 +90,79 @@ class ReferenceCheck {
       progress.at(done / kMillion);
       if (other == theirs_.end()) continue;
       ++compared_;
-      const bool rows = is_embedding(name) || is_head(name);
-      const int64_t head = name.find("self_attn.") == name.npos ? 0 : heads_.size;
-      const TensorDifference kind = compare_tensors(tensor, other->second, head, rows);
+      const TensorDifference kind = difference(name, other->second);
       if (kind != TensorDifference::kEqual) kinds_[kind].insert(name);
-      for (const WeightTensor* read : {tensor.from, other->second.from}) {
-        read->file->content.file().release(read->stored->data);
-      }
+      release({&tensor, &other->second});
+    }
+  }
+
+  TensorDifference difference(const std::string& name, const HubTensor& other) const {
+    const bool vocabulary = is_embedding(name) || is_head(name);
+    const int64_t head = name.find("self_attn.") == name.npos ? 0 : heads_.size;
+    return compare_tensors(ours_.at(name), other, head, vocabulary);
+  }
+
+  /// Gives back what was read of mapped files.
+  static void release(std::initializer_list<const HubTensor*> tensors) {
+    for (const HubTensor* tensor : tensors) {
+      tensor->from->file->content.file().release(tensor->from->stored->data);
     }
   }
 
   /// Whether what differs is what earlier weights were: of a sync that came late, or left a bucket
-  /// out. Numbers that are near enough to be rounded ones may be those of an earlier step too.
+  /// out.
   void find_earlier() {
     std::set<std::string> open = kinds_[TensorDifference::kValues];
-    for (const std::string& name : kinds_[TensorDifference::kCast]) {
-      if (!same_numbers(ours_.at(name), theirs_.at(name))) open.insert(name);
+    open.merge(std::set(kinds_[TensorDifference::kNear]));
+    for (const std::string& name : kinds_[TensorDifference::kShape]) {
+      if (is_embedding(name) || is_head(name)) open.insert(name);  // it may be padded too
     }
     std::map<std::string, std::string> found;  // whose each is
     for (size_t i = 0; i < versions_.earlier() && !open.empty(); ++i) {
-      const WeightFiles weights = versions_.open_earlier(i, open);
-      const Tensors tensors = hub_tensors(weights, heads_);
-      std::erase_if(open, [&](const std::string& name) {
-        const auto other = tensors.find(name);
-        if (other == tensors.end() || !same_numbers(ours_.at(name), other->second)) return false;
-        found.emplace(name, versions_.earlier_name(i));
-        return true;
-      });
+      try {
+        take_earlier(versions_.open_earlier(i, open), versions_.earlier_name(i), open, found);
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::kInterrupted || error.code() == ErrorCode::kInternal) throw;
+        diagnosis_.add({.rule = kReference,
+                        .fact = "earlier weights cannot be read",
+                        .observed = error.what(),
+                        .where = versions_.earlier_name(i),
+                        .severity = Severity::kNote,
+                        .fix = "look for them in another dump, or name them by --earlier"});
+      }
     }
+    report_earlier(found);
+  }
+
+  /// Moves to `found` the names of `open` that are of these weights.
+  void take_earlier(const WeightFiles& weights, const std::string& version,
+                    std::set<std::string>& open, std::map<std::string, std::string>& found) const {
+    std::map<std::string, std::string> taken;
+    for (const auto& [name, other] : hub_tensors(weights, heads_)) {
+      if (!open.contains(name)) continue;
+      const TensorDifference kind = difference(name, other);
+      if (kind == TensorDifference::kEqual || kind == TensorDifference::kCast ||
+          kind == TensorDifference::kPadded) {
+        taken.emplace(name, version);
+      }
+      release({&ours_.at(name), &other});
+    }
+    weights.check_unchanged();
+    for (const auto& [name, of] : taken) open.erase(name);
+    found.merge(taken);
+  }
+
+  void report_earlier(const std::map<std::string, std::string>& found) {
+    if (found.empty()) return;
     DoctorFinding finding{kReference, "tensors are those of earlier weights", "", ""};
     for (const auto& [name, version] : found) {
       finding.add_place(name + ": " + version);
-      kinds_[TensorDifference::kValues].erase(name);
-      kinds_[TensorDifference::kCast].erase(name);
+      for (auto& [kind, names] : kinds_) names.erase(name);
     }
-    if (finding.count == 0) return;
-    finding.observed = std::to_string(finding.count) + " of " + counted(compared_, "tensor");
-    if (versions_.step())
+    finding.observed = std::to_string(found.size()) + " of " + counted(compared_, "tensor");
+    if (versions_.step()) {
       finding.observed += "; the reference's are before step " + versions_.step()->name();
+    }
     finding.fix = "sync again after the last step, and hold what the engine has loaded against it";
     diagnosis_.add(std::move(finding));
   }
@@ -172,7 +210,7 @@ class ReferenceCheck {
     const WeightName parts = split_name(name);
     const auto other =
         theirs_.find(joined_name(parts.stack, parts.layer + shift, parts.role, parts.expert));
-    return other != theirs_.end() && same_tensors(ours_.at(name), other->second);
+    return other != theirs_.end() && same_numbers(ours_.at(name), other->second);
   }
 
   void find_swaps() {
@@ -182,8 +220,8 @@ class ReferenceCheck {
       if (at == name.npos) continue;
       std::string up = name;
       up.replace(at, 4, "up");
-      if (!differing.contains(up) || !same_tensors(ours_.at(name), theirs_.at(up)) ||
-          !same_tensors(ours_.at(up), theirs_.at(name))) {
+      if (!differing.contains(up) || !same_numbers(ours_.at(name), theirs_.at(up)) ||
+          !same_numbers(ours_.at(up), theirs_.at(name))) {
         continue;
       }
       for (const std::string& one : {name, up}) {
@@ -220,7 +258,7 @@ class ReferenceCheck {
 
   static bool is_tied(const Tensors& tensors, const HubTensor& head) {
     return std::ranges::any_of(tensors, [&](const auto& one) {
-      return is_embedding(one.first) && same_tensors(one.second, head);
+      return is_embedding(one.first) && same_numbers(one.second, head);
     });
   }
 
@@ -234,16 +272,17 @@ class ReferenceCheck {
       finding.observed = std::to_string(names.size()) + " of " + counted(compared_, "tensor");
       for (const std::string& name : names) {
         const bool kept = finding.count < DoctorFinding::kMostPlaces;
-        const std::string place = kept && text.kind == TensorDifference::kValues
-                                      ? ": " + distance_text(ours_.at(name), theirs_.at(name))
-                                      : "";
+        const bool numbers =
+            text.kind == TensorDifference::kValues || text.kind == TensorDifference::kNear;
+        const std::string place =
+            kept && numbers ? ": " + distance_text(ours_.at(name), theirs_.at(name)) : "";
         finding.add_place(name + place);
       }
       diagnosis_.add(std::move(finding));
     }
   }
 
-  const WeightVersions& versions_;
+  WeightVersions& versions_;
   Diagnosis& diagnosis_;
   HeadSizes heads_;
   Tensors ours_, theirs_;
@@ -253,8 +292,7 @@ class ReferenceCheck {
 
 }  // namespace
 
-void check_reference(const WeightFiles& weights, const WeightVersions& versions,
-                     Diagnosis& diagnosis) {
+void check_reference(const WeightFiles& weights, WeightVersions& versions, Diagnosis& diagnosis) {
   ReferenceCheck(weights, versions, diagnosis).run();
 }
 

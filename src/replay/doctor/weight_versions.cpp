@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "format/dump_files.h"
 #include "format/foreign/checkpoint_config.h"
 #include "format/foreign/safetensors_writer.h"
 #include "format/logical_group.h"
 #include "src/base/error.h"
+#include "src/base/progress.h"
 #include "src/replay/doctor/checkpoint_rules.h"
 #include "src/replay/record/parse_step.h"
 #include "src/replay/record/state_reader.h"
@@ -18,8 +20,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A checkpoint that is not whole is nothing to hold weights against. Errors: kCorrupt.
-WeightFiles open_whole(const std::string& path) {
+constexpr const char* kEarlier = "an earlier checkpoint";
+
+/// A checkpoint that is not whole is nothing to hold weights against. `what`: the reference, or an
+/// earlier checkpoint. Errors: kCorrupt.
+WeightFiles open_whole(const std::string& path, const std::string& what) {
   WeightFiles out = WeightFiles::open(path);
   Diagnosis diagnosis;
   check_files(out, diagnosis);
@@ -27,7 +32,7 @@ WeightFiles open_whole(const std::string& path) {
   for (const DoctorFinding& finding : diagnosis.findings()) {
     if (!finding.damaged) continue;
     throw Error(ErrorCode::kCorrupt,
-                "the reference cannot be read: " + finding.where + ": " + finding.observed, path);
+                what + " cannot be read: " + finding.where + ": " + finding.observed, path);
   }
   return out;
 }
@@ -57,6 +62,31 @@ std::vector<StepId> chosen_states(const RecordedRun& dump, const std::string& st
   return out;
 }
 
+/// A parameter before a step, as the dump at `path` has it. Errors: kIncomplete where it is
+/// missing, kCorrupt for another shape than the model's, kUnsupported for another type than f32.
+Buffer<std::byte> read_parameter(format::LogicalGroup& group, const foreign::TensorHead& head,
+                                 const std::string& path) {
+  const std::string name =
+      std::string(state_tensors().front().folder) + "/" + format::link_name(head.name);
+  const format::LogicalGroup::Tensor* tensor = group.find(name);
+  if (tensor == nullptr) {
+    throw Error(ErrorCode::kIncomplete, "the recorded weights lack " + name, path);
+  }
+  if (!std::ranges::equal(tensor->shape, head.shape, std::cmp_equal<uint64_t, int64_t>)) {
+    throw Error(ErrorCode::kCorrupt,
+                name + " is " + format::shape_text(tensor->shape) + ", expected " +
+                    foreign::shape_text(head.shape) + ", as the recorded model has",
+                path);
+  }
+  if (tensor->dtype != DType::kF32) {
+    throw Error(ErrorCode::kUnsupported,
+                name + " is " + std::string(to_string(tensor->dtype)) +
+                    ": weights of f32 are held against a checkpoint",
+                path);
+  }
+  return group.read(name);
+}
+
 }  // namespace
 
 WeightVersions::WeightVersions(const WeightReference& reference) {
@@ -69,10 +99,12 @@ WeightVersions::WeightVersions(const WeightReference& reference) {
     sources_.push_back({reference.path, std::nullopt});
   }
   for (const std::string& path : reference.earlier) {
-    static_cast<void>(open_whole(path));  // before any work is done
+    static_cast<void>(open_whole(path, kEarlier));  // before any work is done
     sources_.push_back({path, std::nullopt});
   }
-  expected_ = open(sources_.front(), {});
+  const Source& source = sources_.front();
+  expected_ =
+      source.step ? unpack(*source.step, {}, "expected") : open_whole(source.path, "the reference");
 }
 
 void WeightVersions::add_dump(const WeightReference& reference) {
@@ -90,41 +122,29 @@ std::string WeightVersions::earlier_name(size_t number) const {
   return source.step ? "before step " + source.step->name() : source.path;
 }
 
-WeightFiles WeightVersions::open_earlier(size_t number, const std::set<std::string>& names) const {
+WeightFiles WeightVersions::open_earlier(size_t number, const std::set<std::string>& names) {
   const Source& source = sources_.at(number + 1);
-  WeightFiles out = open(source, names);
-  // It is mapped: its place is free for the next one.
-  if (source.step) remove_tree((fs::path(folder_->path()) / source.step->group()).string());
-  return out;
+  return source.step ? unpack(*source.step, names, "earlier") : open_whole(source.path, kEarlier);
 }
 
-WeightFiles WeightVersions::open(const Source& source, const std::set<std::string>& names) const {
-  return source.step ? unpack(*source.step, names) : open_whole(source.path);
-}
-
-WeightFiles WeightVersions::unpack(const StepId& step, const std::set<std::string>& names) const {
+WeightFiles WeightVersions::unpack(const StepId& step, const std::set<std::string>& names,
+                                   const std::string& place) const {
   const ModelConfig model = dump_->config().model;
   std::vector<foreign::TensorHead> heads;
   for (foreign::ExpectedTensor& tensor : foreign::expected_tensors(model)) {
     if (!names.empty() && !names.contains(tensor.name)) continue;
     heads.push_back({std::move(tensor.name), DType::kF32, std::move(tensor.shape)});
   }
-  const fs::path folder = fs::path(folder_->path()) / step.group();
+  const fs::path folder = fs::path(folder_->path()) / place;
+  remove_tree(folder.string());
   fs::create_directory(folder);
   std::ofstream(folder / "config.json") << foreign::config_json(model);
   format::LogicalGroup group = format::logical_group(dump_->dump(), "weights", step.group());
+  Progress progress("unpacked", "tensors", static_cast<int64_t>(heads.size()));
   const auto read = [&](size_t i, const foreign::TensorSink& sink) {
-    const std::string name =
-        std::string(state_tensors().front().folder) + "/" + format::link_name(heads[i].name);
-    const format::LogicalGroup::Tensor* tensor = group.find(name);
-    if (tensor == nullptr || tensor->dtype != DType::kF32) {
-      throw Error(ErrorCode::kUnsupported,
-                  "the weights before step " + step.name() + " have " +
-                      (tensor == nullptr ? "no " : "no f32 ") + name,
-                  dump_->path());
-    }
-    const Buffer<std::byte> bytes = group.read(name);
+    const Buffer<std::byte> bytes = read_parameter(group, heads[i], dump_->path());
     sink({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+    progress.at(static_cast<int64_t>(i) + 1);
   };
   foreign::write_safetensors((folder / "model.safetensors").string(), heads, read);
   return WeightFiles::open(folder.string());

@@ -20,7 +20,8 @@ struct WeightReference {
 };
 
 /// The weights that a checkpoint should hold, and those that it may hold instead: of a dump those
-/// before each earlier step. A dump's are unpacked into a temporary folder, one version at a time.
+/// before each earlier step. A dump's are unpacked into a temporary folder, at most one version
+/// beside what is expected.
 class WeightVersions {
  public:
   /// Opens the reference. Errors: as WeightFiles::open; kCorrupt for a checkpoint that is not
@@ -35,8 +36,9 @@ class WeightVersions {
   size_t earlier() const { return sources_.size() - 1; }
   /// "base/", or "before step 3.0".
   [[nodiscard]] std::string earlier_name(size_t number) const;
-  /// Its tensors; of a dump those of these names alone. Errors: as the constructor.
-  [[nodiscard]] WeightFiles open_earlier(size_t number, const std::set<std::string>& names) const;
+  /// Its tensors; of a dump those of these names alone, until the next are opened. Errors: as the
+  /// constructor.
+  [[nodiscard]] WeightFiles open_earlier(size_t number, const std::set<std::string>& names);
 
  private:
   struct Source {
@@ -44,8 +46,8 @@ class WeightVersions {
     std::optional<StepId> step;  // of the dump
   };
   void add_dump(const WeightReference& reference);
-  [[nodiscard]] WeightFiles open(const Source& source, const std::set<std::string>& names) const;
-  [[nodiscard]] WeightFiles unpack(const StepId& step, const std::set<std::string>& names) const;
+  [[nodiscard]] WeightFiles unpack(const StepId& step, const std::set<std::string>& names,
+                                   const std::string& folder) const;
 
   std::optional<RecordedRun> dump_;
   std::optional<TemporaryFolder> folder_;  // of what is unpacked
