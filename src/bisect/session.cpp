@@ -194,7 +194,7 @@ std::string trial_json(const Trial& trial, const std::string& dependency) {
 
 std::string context_of(const Recipe& recipe, const Candidate& good) {
   JsonLine line;
-  line.integer("form", 2).text("build", recipe.build).text("run", recipe.run);
+  line.integer("form", 3).text("build", recipe.build).text("run", recipe.run);
   line.integer("time_limit", recipe.time_limit.count()).boolean("log_probs", recipe.log_probs);
   line.text("overlay", recipe.overlay.empty() ? "" : digest_of_folder(recipe.overlay));
   if (!recipe.launch.empty()) line.text("launch", recipe.launch);

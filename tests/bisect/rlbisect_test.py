@@ -392,9 +392,11 @@ class Searches(Case):
         self.assertEqual(long.count("\nskipped "), 9)
 
     def test_a_crash_is_no_verdict(self):
-        python = f"{sys.executable} -c '%s'"
-        for bug, culprit in (("import nothing_of_this_name", 3), ("return )", 3), ("assert False", 2)):
-            path, commits = self.repository("exit 0", "exit 0", python % bug, "exit 1", "exit 1")
+        python = f"{sys.executable} -c"
+        for bug, culprit in ((f"{python} 'import nothing_of_this_name'", 3), (f"printf '1%%\\r2%%'; {python} 'return )'", 3),
+                             (f"{python} 'assert False'", 2), (f"{python} 'raise ValueError(\"a\\n    b=dict\")'", 3),
+                             (f"{python} 'assert False, \"a\\n\\nGreatest: 1\"'", 2), (f"{python} 'return )' || exit 2", 2)):
+            path, commits = self.repository("exit 0", "exit 0", bug, "exit 1", "exit 1")
             result, found = self.search(path, commits[0], commits[4])
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual(found["interval"][-1], commits[culprit])

@@ -16,6 +16,8 @@ namespace rlreplay::measure {
 namespace {
 
 constexpr int kCannotSay = 125, kFirstCrash = 126, kSignal = 128;
+constexpr int kUncaught = 1;                    // of Python, after an exception
+constexpr std::string_view kLineEnds = "\r\n";  // a progress bar ends its own by the first
 constexpr const char* kContract =
     "leave dump/, files of a framework, metrics.json, metrics.jsonl or an exit code";
 
@@ -83,16 +85,33 @@ Measurement import_files(const std::string& folder, bool log_probs) {
   return read_dump(dump, log_probs);
 }
 
-/// Whether a program's last words are those of a Python exception that nobody caught. A failed
-/// assertion is a verdict.
-bool is_traceback(const std::string& last_words) {
-  constexpr std::string_view kFile = "  File \"";  // of a SyntaxError the first words of all
-  const size_t line = last_words.rfind("\n" + std::string(kFile));
-  const size_t place = line == last_words.npos && last_words.starts_with(kFile) ? 0 : line;
-  const size_t end = last_words.find_last_not_of(" \n");
-  if (place == last_words.npos || end == last_words.npos || end < place) return false;
-  const std::string last_line = last_words.substr(last_words.rfind('\n', end) + 1);
-  return !last_line.starts_with(' ') && !last_line.starts_with("AssertionError");
+/// Where the last `  File "..."` of a traceback begins: a line, or the rest of one that a program
+/// had not ended. Deeper in lies what the exception quotes.
+size_t find_last_file(std::string_view words) {
+  constexpr std::string_view kFile = "  File \"";
+  size_t place = words.rfind(kFile);
+  while (place != words.npos) {
+    const size_t line = words.find_last_of(kLineEnds, place) + 1;
+    const std::string_view before = words.substr(line, place - line);
+    if (before.empty() || before.find_first_not_of(' ') != before.npos) return place;
+    place = words.rfind(kFile, place - 1);
+  }
+  return place;
+}
+
+/// Whether a program's last words are those of a Python exception that nobody caught. The first
+/// line after the last place and its source says which; more lines of its message may follow. A
+/// failed assertion is a verdict.
+bool is_traceback(std::string_view last_words) {
+  size_t place = find_last_file(last_words);
+  while (place != last_words.npos) {
+    place = last_words.find_first_of(kLineEnds, place);
+    const size_t line = last_words.find_first_not_of(kLineEnds, place);
+    if (place == last_words.npos || line == last_words.npos) return false;
+    if (last_words[line] != ' ') return !last_words.substr(line).starts_with("AssertionError");
+    place = line;
+  }
+  return false;
 }
 
 /// What the folder holds; kExitCode when it holds nothing of what is looked for.
@@ -140,7 +159,8 @@ Measurement read_evidence(const ProcessResult& run, const std::string& output, b
   }
   Measurement out = read_folder(output, log_probs);
   out.exit_code = run.code;
-  if (out.evidence == Evidence::kExitCode && run.code != 0 && is_traceback(run.error_tail)) {
+  if (out.evidence == Evidence::kExitCode && run.code == kUncaught &&
+      is_traceback(run.error_tail)) {
     return without(RunKind::kCrashed,
                    "the run crashed (" + run.describe() + "): an exception is no verdict");
   }
