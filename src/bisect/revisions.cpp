@@ -26,16 +26,6 @@ replay::RecordedRun open_ended(const std::string& path) {
   return run;
 }
 
-/// What was found stands whether or not the dumps say where they part.
-void drill_down(const DumpsComparison& compare, Finding& finding) {
-  if (finding.dumps.first.empty()) return;
-  try {
-    finding.drilled = compare(finding.dumps.first, finding.dumps.second);
-  } catch (const Error& error) {
-    finding.undrilled = error.where() + ": " + error.what();
-  }
-}
-
 /// The question with what a log of git bisect says.
 RevisionQuestion with_log(const Repository& repository, RevisionQuestion question) {
   if (!question.log) return question;
@@ -120,12 +110,12 @@ class Ground {
         store_(store_of(repository, recipe_, history, contents_.candidate(history.front()))),
         session_(repository.store(),
                  {question.words, history.front().id, history.back().id, question.fresh}),
-        workspace_(std::in_place, question.output, interrupt, session_.runs()),
+        workspace_(question.output, interrupt, session_.runs()),
         executor_(
-            std::in_place, repository, recipe_, *workspace_, interrupt,
-            [this] { return reference(); }, question.plan.jobs),
-        sampler(*executor_, question.fresh ? nullptr : &store_,
-                [this](const Measurement& m) { workspace_->drop_output(m.output); }) {
+            repository, recipe_, workspace_, interrupt, [this] { return reference(); },
+            question.plan.jobs),
+        sampler(executor_, question.fresh ? nullptr : &store_,
+                [this](const Measurement& m) { workspace_.drop_output(m.output); }) {
     sampler.set_most(question.most_runs);
   }
 
@@ -144,12 +134,6 @@ class Ground {
 
   void end(const auto& found) const { session_.end(found); }
 
-  /// Removes worktrees and what else does not outlive a search: nothing is run any more.
-  void leave() {
-    executor_.reset();
-    workspace_.reset();
-  }
-
   Repository repository;
   RevisionQuestion question;
   std::vector<Revision> history;
@@ -165,8 +149,8 @@ class Ground {
   Contents contents_;
   DiskStore store_;
   Session session_;
-  std::optional<Workspace> workspace_;
-  std::optional<RevisionExecutor> executor_;
+  Workspace workspace_;
+  RevisionExecutor executor_;
 
  public:
   Sampler sampler;
@@ -283,8 +267,6 @@ Finding find_revision(const RevisionQuestion& question, const Interrupt& interru
     }
   }
   ground.end(finding);
-  ground.leave();
-  drill_down(question.compare, finding);
   return finding;
 }
 

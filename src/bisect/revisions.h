@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -15,10 +14,6 @@
 
 namespace rlreplay::bisect {
 
-/// Compares two dumps. A signal may end the program meanwhile: nothing is unfinished then.
-using DumpsComparison =
-    std::function<replay::DumpsDifference(const std::string& a, const std::string& b)>;
-
 /// Between which revisions of which repository, how they are run, and what decides.
 struct RevisionQuestion {
   std::string repository;
@@ -29,7 +24,6 @@ struct RevisionQuestion {
   std::map<std::string, std::string> dependencies = {};  // clones of submodules, by their paths
   std::optional<std::string> log = {};     // of git bisect: its verdicts, and ends where none are
   std::optional<std::string> output = {};  // a folder that keeps what the runs wrote
-  DumpsComparison compare = {};            // of the dumps that culprit and parent wrote
   std::vector<std::string> words = {};     // of the command, by which `resume` finds it
   size_t most_runs = std::numeric_limits<size_t>::max();
   bool fresh = false;  // whether what is stored counts for nothing
@@ -50,9 +44,9 @@ struct Forecast {
 
 /// Finds the first bad revision on the first-parent history, or in what was merged there. Both ends
 /// are run first, more than once so that a run that is not deterministic is noticed; the culprit
-/// and its parent are run more than once before it is named. What searches that were killed have
-/// left is removed first. Errors: kUsage for ends that are no range, kInterrupted, and those of git
-/// and of runs.
+/// and its parent are run more than once before it is named; where their dumps part is asked by
+/// compare_dumps. What searches that were killed have left is removed first. Errors: kUsage for
+/// ends that are no range, kInterrupted, and those of git and of runs.
 [[nodiscard]] Finding find_revision(const RevisionQuestion& question, const Interrupt& interrupt,
                                     const Listener& listener);
 

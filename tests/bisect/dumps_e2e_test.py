@@ -98,7 +98,9 @@ class Dumps(Case):
     def test_an_interrupt_ends_the_comparison_of_the_sides(self):
         dumps = [self.write("good"), self.write("bad", "3.0/optimizer/0/weight/model.layers.0.mlp.down_proj.weight:4226:5")]
         path, commits = self.repository(*[f"cp -r '{dump}' \"$RLBISECT_OUT/dump\"" for dump in dumps])
-        command = [self.program, f"{commits[0]}..main", "--repo", str(path), "--build", "true", "--run", "./run.sh"]
+        page = self.folder / "report.html"
+        command = [self.program, f"{commits[0]}..main", "--repo", str(path), "--build", "true", "--run", "./run.sh",
+                   "--html", page]
         for number in range(100):  # until it is met while it compares, which takes a moment
             search = subprocess.Popen(command, env=self.environment, text=True, stdout=subprocess.PIPE,
                                       stderr=subprocess.PIPE)
@@ -113,7 +115,10 @@ class Dumps(Case):
             if search.returncode != 0:
                 break
             shutil.rmtree(journals)
-        self.assertEqual((search.returncode, output), (130, ""), error)
+        self.assertEqual(search.returncode, 130, error)
+        for report in (output, page.read_text()):
+            self.assertIn(commits[1][:12], report)
+            self.assertIn("the dumps were not compared: interrupted", report)
         self.assertIn("rlbisect: interrupted: rlbisect resume goes on", error)
         resumed = self.bisect("resume", "--repo", path)
         self.assertIn("runs       0 for 1 revision", resumed.stdout)

@@ -125,15 +125,36 @@ Comparison comparison_of(const SearchOptions& options) {
   return {options.differ, first, second, options.common.criterion};
 }
 
-/// Ends the program by a signal, with what to do then: all runs are stored by now.
-DumpsComparison comparison(const SearchOptions& options) {
-  return [&options](const std::string& a, const std::string& b) {
-    replay::EndOnSignal on_signal(options.common.json, "rlbisect");
-    const replay::EndOnSignal::Before words(on_signal, [&options] {
-      return Error(ErrorCode::kInterrupted, "interrupted" + going_on(options.fresh));
-    });
-    return compare_dumps(a, b, replay::element_finder());
-  };
+void report(const SearchOptions& options, const RevisionQuestion& question,
+            const Finding& finding) {
+  std::cout << (options.common.json ? report_json(question, finding) + "\n"
+                                    : report_text(question, finding, options.length()))
+            << std::flush;
+  write_files(options, question, finding);
+}
+
+/// What was found stands whether or not the dumps say where they part: a signal meanwhile ends the
+/// program with a report of it.
+void drill_down(const SearchOptions& options, const RevisionQuestion& question, Finding& finding) {
+  if (finding.dumps.first.empty()) return;
+  replay::EndOnSignal on_signal(false, "rlbisect");  // with --json the report is the one document
+  const replay::EndOnSignal::Before words(on_signal, [&options, &question, finding]() mutable {
+    finding.undrilled = "the dumps were not compared: interrupted";
+    try {
+      report(options, question, finding);
+    } catch (const Error& error) {
+      return error;
+    }
+    return Error(ErrorCode::kInterrupted, options.fresh
+                                              ? "interrupted: the report lacks where the dumps part"
+                                              : "interrupted" + going_on(false));
+  });
+  try {
+    finding.drilled =
+        compare_dumps(finding.dumps.first, finding.dumps.second, replay::element_finder());
+  } catch (const Error& error) {
+    finding.undrilled = error.where() + ": " + error.what();
+  }
 }
 
 int search_revisions(const SearchOptions& options, const Ends& ends) {
@@ -172,7 +193,6 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
                                   .dependencies = clones_of(options.dependencies),
                                   .log = options.log,
                                   .output = options.output,
-                                  .compare = comparison(options),
                                   .words = options.words,
                                   .most_runs = options.most_runs,
                                   .fresh = options.fresh};
@@ -183,11 +203,9 @@ int search_revisions(const SearchOptions& options, const Ends& ends) {
                                           : forecast(question, interrupt));
   }
   if (options.changes) return print_changes(options, question, interrupt);
-  const Finding finding = find_revision(question, interrupt, live_screen());
-  std::cout << (options.common.json ? report_json(question, finding) + "\n"
-                                    : report_text(question, finding, options.length()))
-            << std::flush;
-  write_files(options, question, finding);
+  Finding finding = find_revision(question, interrupt, live_screen());
+  drill_down(options, question, finding);
+  report(options, question, finding);
   return exit_code_of(finding.result);
 }
 
