@@ -184,6 +184,25 @@ class Borders(support.Case):
                               for q in different], [("reverse_kl", 0, 2, 9.0, 0.25)], dialect)
             self.assertEqual(step["explanations"], [])
 
+    def test_a_false_reverse_kl_is_no_false_advantage_of_the_steps_whitened_with_it(self):
+        """Two steps of a sample each, whitened together; the reverse KL of the second is false."""
+        shaped, deviation = [-0.5, 0.5], (4 * 0.25 / 3) ** 0.5
+        path = self.write([-0.5, 0.5], shaped, old_log_probs=[[-0.5] * 2] * 2,
+                          teacher_log_probs=[[-0.75] * 2] * 2, reverse_kl=[[0.25] * 2, [0.25, 9.0]],
+                          advantages=[[x / deviation] * 2 for x in shaped])
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            line["step_id"] = line["sample_id"] if line["schema"] == "rlreplay.train/1" else 0
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines
+                                if line["schema"] != "rlreplay.step/1"))
+        for dialect in ("slime", "miles"):
+            steps = self.lines("objective", path, "--dialect", dialect, RAW, "--use-opd",
+                               "--normalize-advantages", code=1)
+            self.assertEqual([(i, q["name"], q["token"]) for i, step in enumerate(steps)
+                              for q in step["quantities"] if q["verdict"] == "different"],
+                             [(1, "reverse_kl", 2)], dialect)
+            self.assertEqual([step["explanations"] for step in steps], [[], []], dialect)
+
     def test_a_false_return_is_no_false_distilled_advantage(self):
         """Advantages are the recorded returns less the reverse KL; the baseline's returns are charged."""
         returns = [[-0.5, 9.0], [0.5] * 2]

@@ -1,60 +1,21 @@
 #include "src/replay/inspect/objective_check.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <map>
+#include <numeric>
 
 #include "src/base/error.h"
 #include "src/base/same_value.h"
 #include "src/replay/inspect/objective_choice.h"
 #include "src/replay/inspect/objective_not_finite.h"
+#include "src/replay/inspect/objective_pairs.h"
 #include "src/replay/inspect/objective_parts.h"
 #include "src/replay/inspect/objective_search.h"
 #include "src/replay/options/objective_config.h"
 
 namespace rlreplay::replay {
 namespace {
-
-/// Takes pairs of one quantity.
-class Pairs {
- public:
-  Pairs(std::string name, double tolerance) : tolerance_(tolerance) { out_.name = std::move(name); }
-
-  void add(double recorded, double computed, uint64_t sample, std::optional<int64_t> token) {
-    ++out_.compared;
-    if (std::isnan(recorded)) ++out_.not_a_number;
-    if (!std::isfinite(recorded)) ++out_.not_finite;
-    if (same_value(recorded, computed)) return;
-    ++out_.other_bits;
-    const double apart = std::abs(recorded - computed);
-    out_.max_difference = std::isfinite(apart) && out_.max_difference
-                              ? std::optional(std::max(*out_.max_difference, apart))
-                              : std::nullopt;
-    const bool rounding =
-        std::isfinite(apart) && apart <= tolerance_ * std::max(1.0, std::abs(recorded));
-    if (tolerance_ > 0 && rounding) return;
-    if (out_.different++ > 0) return;
-    out_.sample = sample;
-    out_.token = token;
-    out_.recorded = recorded;
-    out_.computed = computed;
-  }
-
-  void leave_out(int64_t count) { out_.not_computed += count; }
-
-  Quantity done() {
-    out_.verdict = out_.compared == 0    ? Verdict::kNoInput
-                   : out_.different > 0  ? Verdict::kDifferent
-                   : out_.other_bits > 0 ? Verdict::kRounding
-                                         : Verdict::kEqual;
-    return std::move(out_);
-  }
-
- private:
-  double tolerance_;
-  Quantity out_;
-};
 
 Quantity absent(std::string name, Verdict verdict, const std::string& missing = {}) {
   Quantity out;
@@ -73,15 +34,6 @@ Quantity taken(const Quantity& column) {
   out.not_a_number = column.not_a_number;
   out.not_finite = column.not_finite;
   out.not_computed = column.not_computed;
-  return out;
-}
-
-/// How many numbers of the columns that follow from a reverse KL differ.
-int64_t differing(const std::vector<Quantity>& quantities) {
-  int64_t out = 0;
-  for (const Quantity& q : quantities) {
-    if (q.name == "returns" || q.name == "advantages") out += q.different;
-  }
   return out;
 }
 
@@ -249,15 +201,20 @@ class StepQuantities {
   /// the teacher's. Miles takes one that its rollout computed as it is: there the advantages have
   /// to say which it was.
   std::vector<Quantity> advantages(size_t i, const ObjectiveSetting& setting) const {
-    std::vector<Quantity> out = advantages_of(i, setting);
-    const auto reverse = std::ranges::find(out, "reverse_kl", &Quantity::name);
-    if (reverse == out.end() || reverse->verdict != Verdict::kDifferent) return out;
+    const AdvantageValues values = replay_advantages(rollout_, setting);
+    std::vector<Quantity> out = quantities_of(i, values);
+    const std::vector<size_t> joined = charged_together(i, setting, values);
+    if (joined.empty()) return out;
     ObjectiveSetting of_teacher = setting;
     of_teacher.own_reverse_kl = true;
-    std::vector<Quantity> other = advantages_of(i, of_teacher);
-    const int64_t as_recorded = differing(out), as_computed = differing(other);
-    if (as_computed < as_recorded) return other;
-    if (dialect(setting.options) == engine::Dialect::kSlime) return out;
+    const AdvantageValues other = replay_advantages(rollout_, of_teacher);
+    const int64_t as_recorded = differing(joined, values), as_computed = differing(joined, other);
+    if (as_computed < as_recorded) return quantities_of(i, other);
+    const auto reverse = std::ranges::find(out, "reverse_kl", &Quantity::name);
+    if (dialect(setting.options) == engine::Dialect::kSlime || reverse == out.end() ||
+        reverse->verdict != Verdict::kDifferent) {
+      return out;
+    }
     if (as_recorded < as_computed) {
       *reverse = taken(*reverse);
     } else {
@@ -281,9 +238,40 @@ class StepQuantities {
   }
 
  private:
-  std::vector<Quantity> advantages_of(size_t i, const ObjectiveSetting& setting) const {
-    const AdvantageValues values = replay_advantages(rollout_, setting);
+  std::vector<Quantity> quantities_of(size_t i, const AdvantageValues& values) const {
     return advantage_quantities(rollout_.steps[i], values, first_[i], options_.tolerance);
+  }
+
+  /// The steps whose advantages a false reverse KL of one changes, `i` among them: all of the
+  /// rollout where they are whitened together. None where no reverse KL of them is another than the
+  /// recorded teacher's.
+  std::vector<size_t> charged_together(size_t i, const ObjectiveSetting& setting,
+                                       const AdvantageValues& values) const {
+    std::vector<size_t> out = {i};
+    if (setting.options.normalize_advantages && setting.whitening != Whitening::kStep) {
+      out.resize(rollout_.steps.size());
+      std::iota(out.begin(), out.end(), size_t{0});
+    }
+    const bool is_false =
+        values.reverse_kl && std::ranges::any_of(out, [&](size_t k) {
+          const RecordedStep& step = rollout_.steps[k];
+          return Check{step, options_.tolerance}
+                     .column("reverse_kl", step.reverse_kl, values.reverse_kl, first_[k], {})
+                     .verdict == Verdict::kDifferent;
+        });
+    if (!is_false) out.clear();
+    return out;
+  }
+
+  /// How many numbers of the columns that follow from a reverse KL differ in these steps.
+  int64_t differing(const std::vector<size_t>& steps, const AdvantageValues& values) const {
+    int64_t out = 0;
+    for (const size_t k : steps) {
+      for (const Quantity& q : quantities_of(k, values)) {
+        if (q.name == "returns" || q.name == "advantages") out += q.different;
+      }
+    }
+    return out;
   }
 
   const RecordedRollout& rollout_;
