@@ -210,6 +210,27 @@ class Search(support.Case):
                    "groups of 4"
             self.assertEqual(told in said.stdout, code == 1, said.stdout)
 
+    def test_groups_of_one_are_told_by_the_recorded_ones_of_slime(self):
+        """Whether or not the other size makes them as many; and their size is named, no dialect."""
+        rewards = [1, 0, 0, 1]
+        scaled = [x / ((1 / 3) ** 0.5 + 1e-6) for x in self.centred(rewards)]
+        path = self.folder / "of one.jsonl"
+        for shaped, flags, found in (
+                (self.centred(rewards), ("--disable-grpo-std-normalization",), None),
+                (self.centred(rewards), ("--advantage-estimator", "reinforce_plus_plus_baseline"), None),
+                (scaled, (), "--n-samples-per-prompt 4")):
+            path.write_text("".join(json.dumps(line) + "\n" for line in
+                                    self.rollout(0, rewards, shaped)))
+            for more in ((), ("--rollout-batch-size", "4")):
+                said = self.run_program("objective", path, "--dialect", "slime",
+                                        "--n-samples-per-prompt", "1", *more, *flags)
+                self.assertEqual(said.returncode, 1, said.stdout)
+                self.assertIn("these options are not this dump's: --n-samples-per-prompt 1, rollout 0 "
+                              "has groups of 4", said.stdout)
+                self.assertEqual([line.split(": ")[1] for line in said.stdout.splitlines()
+                                  if "reproduced with" in line], [found] if found else [], said.stdout)
+                self.assertNotIn("with: --dialect", said.stdout)
+
     def test_the_coefficient_of_the_kl_loss_is_tried(self):
         rewards, ref = [1, 0, 0, 1], [[-1.5, -0.25, -2.0]] * 4
         lines = lambda scalars: self.rollout(0, rewards, self.centred(rewards), scalars=scalars,

@@ -9,6 +9,7 @@
 #include "src/base/words.h"
 #include "src/replay/inspect/objective_not_finite.h"
 #include "src/replay/inspect/objective_variants.h"
+#include "src/replay/inspect/shared_variants.h"
 #include "src/replay/options/objective_config.h"
 
 namespace rlreplay::replay {
@@ -241,6 +242,26 @@ Variants with_recorded(const ObjectiveOptions& options, const Variants& others) 
   return out;
 }
 
+/// Adds the size of the recorded groups where the options have groups of one sample, in which slime
+/// divides by no deviation.
+void add_group_size(const ObjectiveSetting& from, const RecordedRollout& rollout,
+                    Variants& variants) {
+  if (!is_slime(from) || from.options.n_samples_per_prompt != 1 || !rollout.has_groups()) return;
+  std::map<uint64_t, int64_t> sizes;
+  for (const Sample& s : rollout.samples) ++sizes[s.group];
+  if (sizes.empty()) return;
+  const int64_t size = sizes.begin()->second;
+  const bool alike =
+      std::ranges::all_of(sizes, [=](const auto& group) { return group.second == size; });
+  if (!alike || size == 1) return;
+  variants.insert(
+      variants.begin(),
+      {"--n-samples-per-prompt " + std::to_string(size),
+       "the recorded groups are of so many; of groups of one slime divides by no deviation",
+       [size](ObjectiveSetting& s) { s.options.n_samples_per_prompt = size; },
+       {"--dialect miles"}});
+}
+
 /// What explains other numbers of the step, where it is not among the variants.
 void add_explained(const std::vector<Explanation>& explained, Variants& variants) {
   const auto add = [&](const Explanation& e) {
@@ -301,9 +322,10 @@ std::vector<Explanation> explain_advantages(const std::vector<Quantity>& from,
                                             const ObjectiveOptions& options,
                                             const RecordedRollout& rollout,
                                             const ObjectiveCompute& compute, Untried& untried) {
-  const Variants variants =
+  Variants variants =
       with_recorded(options, advantage_variants(options.setting, rollout.samples.size(),
                                                 first_masked_not_finite(rollout, options.setting)));
+  add_group_size(options.setting, rollout, variants);
   const bool pairs = tries_pairs(rollout);
   Untried of_both;
   auto joint = Search(from, options.setting, compute).run(variants, pairs, of_both);

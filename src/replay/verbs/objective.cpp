@@ -105,6 +105,21 @@ int64_t count_trajectories(std::span<const Sample> samples) {
   return std::ssize(out);
 }
 
+/// Whether a trajectory has several samples, as the rollout or its steps say: slime then groups by
+/// its sizes, else by what is recorded.
+bool has_long_trajectory(const RecordedRollout& rollout) {
+  std::set<uint64_t> parted;
+  std::set<std::pair<bool, uint64_t>> seen;
+  for (const RecordedStep& step : rollout.steps) {
+    for (const Sample& s : step.samples) {
+      if (s.trajectory && parted.insert(s.id).second && !seen.insert(trajectory_of(s)).second) {
+        return true;
+      }
+    }
+  }
+  return count_trajectories(rollout.samples) < std::ssize(rollout.samples);
+}
+
 /// The sizes of groups, each once, where the rollout says which samples answer one prompt.
 std::set<int64_t> group_sizes(const RecordedRollout& rollout) {
   std::map<uint64_t, std::vector<Sample>> groups;
@@ -141,7 +156,8 @@ std::string contradiction(const RunFlags& flags, const RunOptions& options,
   // What was filtered out makes groups smaller.
   const std::set<int64_t> sizes = group_sizes(rollout);
   const int64_t wanted = options.n_samples_per_prompt;
-  if (flags.gives("n-samples-per-prompt") && !sizes.empty() && !(whole && by_rows) &&
+  const bool by_place = whole && by_rows && has_long_trajectory(rollout);
+  if (flags.gives("n-samples-per-prompt") && !sizes.empty() && !by_place &&
       ((!sizes.contains(wanted) && !trimmed) || *sizes.rbegin() > wanted)) {
     return "--n-samples-per-prompt " + std::to_string(wanted) + ", " + of + "groups of " +
            (sizes.size() == 1 ? "" : std::to_string(*sizes.begin()) + " to ") +
