@@ -166,6 +166,25 @@ class Other(Case):
         step, = self.lines("objective", self.rows("far.jsonl", rewards, shaped=shaped), code=1)
         self.assertEqual(settings(step), [])
 
+    def test_a_mean_that_is_exact_in_binary32_explains_nothing(self):
+        """Of groups of one, of equal rewards whose sums are exact, and of those off by more than a rounding."""
+        raw = "--disable-rewards-normalization"
+        for rewards, shaped, size, flags in (
+                ([0.3, 0.7, 0.8], [0.3, 0.7, 1.02], 1, (raw,)), ([1.0] * 3, [0.9] * 3, 3, ()),
+                ([0.9] * 3, [0.9] * 3, 3, ())):
+            for dialect in ("miles", "slime"):
+                lines = []
+                for i, (reward, other) in enumerate(zip(rewards, shaped)):
+                    row = {"rollout_id": 0, "sample_id": i, "tokens": [1, 2], "prompt_length": 1}
+                    lines += [{"schema": "rlreplay.sample/1", **row, "group_id": i // size, "reward": reward},
+                              {"schema": "rlreplay.train/1", **row, "step_id": 0, "rank": 0, "reward": other,
+                               "advantages": [other], "returns": [other]}]
+                path = self.folder / "exact.jsonl"
+                path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+                said = self.run_program("objective", path, "--dialect", dialect, *flags)
+                self.assertNotIn("shaped in binary32", said.stdout, (rewards, dialect))
+                self.assertEqual(said.returncode, 1, said.stdout)
+
     def test_equal_rewards_whose_mean_is_not_theirs_in_binary32_are_named(self):
         # What torch gives of the eight: their mean lies an ulp below them, their deviation above 0.
         path = self.rows("equal.jsonl", [0.7] * 8, shaped=[0.0560341477394104] * 8)

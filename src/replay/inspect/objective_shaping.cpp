@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "src/replay/inspect/objective_parts.h"
@@ -29,8 +30,38 @@ double shaping_scale(const engine::AdvantageConfig& config, std::span<const size
   return config.normalize_std && config.estimator == engine::Estimator::kGrpo ? 1e6 : 1;
 }
 
+/// Whether sums of these numbers, each a binary32, are exact in binary32 in every order: all are
+/// multiples of one power of 2, of which their sizes together are no more than 2^24.
+bool sums_exactly(std::span<const double> numbers) {
+  int unit = 1024;
+  double total = 0;
+  for (const double x : numbers) {
+    if (x == 0) continue;
+    int exponent = 0;
+    const double digits = std::ldexp(std::abs(std::frexp(x, &exponent)), 24);
+    unit = std::min(unit, exponent - 24 + std::countr_zero(static_cast<uint32_t>(digits)));
+    total += std::abs(x);
+  }
+  return total <= std::ldexp(1.0, std::min(unit, 999) + 24);
+}
+
+/// How far the mean of a group's rewards in binary32, summed in whatever order, can lie from the
+/// exact one: a sum of k of them is off by the rounding of as many times the largest.
+double mean_slack(std::span<const double> rewards) {
+  constexpr double kRounding = 0x1p-24;
+  const auto n = static_cast<double>(rewards.size());
+  double size = 0, sum = 0;
+  for (const double r : rewards) {
+    size = std::max(size, std::abs(r));
+    sum += r;
+  }
+  if (!std::isfinite(sum)) return kSums32 * size;
+  if (!sums_exactly(rewards)) return std::min(kSums32, (n / 2 + 2) * kRounding) * size;
+  return rounded(sum / n) * n == sum ? 0 : 2 * kRounding * std::abs(sum / n);
+}
+
 /// Rewards rounded to binary32, each group's less the mean that the recorded ones imply where it
-/// lies as near the exact one as sums in binary32 do, else less the exact one.
+/// lies as near the exact one as that of these rewards does in binary32, else less the exact one.
 std::vector<double> shaped_binary32(const engine::AdvantageConfig& config,
                                     const std::map<uint64_t, double>& recorded,
                                     std::vector<Sample> samples) {
@@ -40,8 +71,10 @@ std::vector<double> shaped_binary32(const engine::AdvantageConfig& config,
   const std::vector<double> centred = engine::shaped_rewards(without_std, samples);
   std::vector<double> out = engine::shaped_rewards(config, samples);
   for (const std::vector<size_t>& group : engine::reward_groups(config, samples)) {
-    double apart = 0, size = 0, known = 0;
+    double apart = 0, known = 0, size = 0;
+    std::vector<double> rewards;
     for (const size_t i : group) {
+      rewards.push_back(samples[i].reward);
       size = std::max(size, std::abs(samples[i].reward));
       const auto at = recorded.find(samples[i].id);
       if (at == recorded.end()) continue;
@@ -50,7 +83,10 @@ std::vector<double> shaped_binary32(const engine::AdvantageConfig& config,
     }
     apart /= std::max(1.0, known);
     const double scale = shaping_scale(config, group, centred, out);
-    if (!(std::abs(apart) <= std::abs(scale) * kSums32 * size)) continue;
+    // Where some are not recorded, what is off in the deviation does not cancel.
+    const bool whole = known == static_cast<double>(group.size());
+    const double slack = whole ? mean_slack(rewards) : kSums32 * size;
+    if (!(std::abs(apart) <= std::abs(scale) * slack)) continue;
     for (const size_t i : group) out[i] += apart;
   }
   return out;
