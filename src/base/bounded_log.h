@@ -8,8 +8,8 @@
 
 namespace rlreplay {
 
-/// A log that others write to, of which the first and the last MiB are kept. Nobody who writes is
-/// ever held up. What cannot be opened or cut stays as it is.
+/// A log that others write to, of which the first and the last MiB are kept. Who writes
+/// waits for nothing but the file system. What cannot be opened or cut stays as it is.
 class BoundedLog {
  public:
   BoundedLog() = default;

@@ -21,7 +21,7 @@ struct Command {
   std::string folder = {};
   /// What its environment has that this process's has not; nothing: this variable is left out.
   std::vector<std::pair<std::string, std::optional<std::string>>> environment = {};
-  /// A new file that takes its standard output and standard error; empty: the result takes them.
+  /// A new file for all that it prints (above 4 MiB both ends of it); empty: the result takes it.
   std::string log = {};
 };
 

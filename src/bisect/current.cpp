@@ -31,6 +31,11 @@ Measurement read_reference(const Criterion& criterion, const std::string& path) 
   }
   const std::string empty = measure::emptiness_of(criterion, reference.metrics);
   if (!empty.empty()) throw Error(ErrorCode::kCorrupt, "this is no reference: " + empty, path);
+  if (reference.evidence == measure::Evidence::kDump) {
+    const measure::Judgement itself = measure::judge(criterion, nullptr, reference);
+    if (itself.verdict != measure::Verdict::kSkip) return reference;
+    throw Error(ErrorCode::kUsage, "this is no reference: " + itself.reason, path);
+  }
   return reference;
 }
 

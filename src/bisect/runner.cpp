@@ -69,7 +69,7 @@ std::string last_words(const ProcessResult& run) {
   constexpr std::string_view kBlank = " \t\r\n";
   const size_t end = run.error_tail.find_last_not_of(kBlank);
   if (end == run.error_tail.npos) return {};
-  const size_t line = run.error_tail.rfind('\n', end) + 1;
+  const size_t line = run.error_tail.find_last_of("\r\n", end) + 1;  // a bar draws over itself
   const size_t begin = run.error_tail.find_first_not_of(kBlank, line);
   constexpr size_t kShown = 200;
   return ": " + terminal_text(run.error_tail.substr(begin, std::min(kShown, end + 1 - begin)));
@@ -116,6 +116,7 @@ measure::Measurement compare_runs(const Recipe& recipe, const RunPlace& place, W
     return {.problem = "both configurations end with exit code " +
                        std::to_string(runs[0].exit_code) + " and leave nothing to compare"};
   }
+  for (measure::Measurement& run : runs) run.problem.clear();  // neither was before the other
   measure::check_tolerance(asked.criterion, runs[0]);
   const measure::Judgement same = measure::judge_repetition(asked.criterion, runs[0], runs[1]);
   if (same.verdict == measure::Verdict::kSkip) return {.problem = same.reason};

@@ -8,9 +8,11 @@
 #include <utility>
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/base/bounded_log.h"
 #include "src/base/child_process.h"
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
@@ -195,4 +197,24 @@ TEST_CASE("an interrupt of the past is not one of the future") {
     CHECK(first.signal() == SIGINT);
   }
   CHECK(Interrupt().signal() == 0);
+}
+
+TEST_CASE("the middle of a long log is given back while it is written to") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "log";
+  std::ofstream file(path, std::ios::binary);
+  file << std::string(40 << 20, 'x') << std::flush;
+  BoundedLog log(path);
+  log.free_middle();
+  struct stat info {};
+  REQUIRE(::stat(path.c_str(), &info) == 0);
+  CHECK(info.st_size == 40 << 20);
+  CHECK(info.st_blocks * 512 < 4 << 20);  // file systems of Linux can, tmpfs too
+  file << "the end" << std::flush;
+  log.cut_middle();
+  std::ifstream kept(path, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(kept), {});
+  CHECK(text.size() < (2 << 20) + 100);
+  CHECK(text.find('\0') == text.npos);
+  CHECK(text.ends_with("the end"));
 }

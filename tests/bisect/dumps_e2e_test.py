@@ -149,6 +149,10 @@ class Dumps(Case):
         result = self.bisect(self.folder / "good", plain)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("holds no events", result.stdout)
+        self.assertEqual(self.bisect("verdict", plain, plain).returncode, 0)
+        result = self.bisect("verdict", plain, plain, "--metric", "weights")
+        self.assertEqual(result.returncode, 129, result.stdout + result.stderr)
+        self.assertIn("this is no reference: the weights after step 3.0 were not recorded", result.stderr)
         good.units["train/3-0/rank1.h5"] = {
             "3-0/scalars": Array(good.at("train/3-0/rank0.h5", "3-0/scalars").values[:1] + 1, "f64",
                                  [1], {"columns": "grad_norm"})}

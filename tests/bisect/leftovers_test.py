@@ -232,6 +232,7 @@ class Safety(Case):
             self.assertTrue(log.startswith(b"first words\ny\n") and log.endswith(b"y\nlast words\n"))
             self.assertIn(b"\n[%d bytes are left out here]\n" % (40_000_023 - 2 * 2**20), log)
             self.assertLess(len(log), 2 * 2**20 + 100)
+            self.assertNotIn(b"\0", log)
 
     def test_a_worktree_of_the_user_stays(self):
         path, commits = self.repository("exit 0", "exit 1")

@@ -131,7 +131,7 @@ class Write(GateCase):
                 self.assertIn(str(log).replace(str(self.tree), ""), said)
                 self.assertEqual(log.read_text(), "one\na cause\n")
                 said = self.record(name="new.txt", run=run, code=code)
-                self.assertIn("all that it printed is in ", said.stderr)
+                self.assertIn("what it printed is in ", said.stderr)
                 self.golden("check", "goldens", "--run-recorded")
                 self.assertEqual([path.name for path in self.kept("logs")], ["new.log"])
                 self.kept("logs")[0].unlink()

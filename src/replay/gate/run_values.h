@@ -24,7 +24,7 @@ struct CommandRun {
   measure::Measurement measurement;
   LeftDump dump = {};
   std::string ended = {};                              // "exited with code 3: LAST WORDS"
-  std::string log = {};                                // a file, all that it printed
+  std::string log = {};                                // a file, what it printed (BoundedLog)
   std::shared_ptr<const TemporaryFolder> folder = {};  // where that lies
 };
 

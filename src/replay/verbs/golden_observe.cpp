@@ -71,7 +71,7 @@ std::string log_text(const gate::CommandRun& ran, const std::string& why, const 
   const std::string printed = last_lines(ran.log);
   if (printed.empty()) return ended + "; it printed nothing";
   if (const std::string kept = gate::keep_log(path, ran.log); !kept.empty()) {
-    return ended + "; all that it printed is in " + shell_word(kept);
+    return ended + "; what it printed is in " + shell_word(kept);
   }
   std::cerr << "rlreplay: " << path << ": what its run printed last:\n"
             << (gate::in_ci() ? gate::without_commands(printed) : printed);
