@@ -57,7 +57,8 @@ NOT_SEEN = {
                                 "event", "index", "place", "copies", "rank", "other", "value", "other_value", "outvoted")))},
     **{("rollout.schema.json", f"#/$defs/rollout/properties/different_values/items/properties/{key}"):
        "needs a rollout whose numbers were changed: tests/e2e/replay_test.py has it" for key in (
-           "name", "sample", "token", "record", "record_bits", "replay", "replay_bits", "compared", "different")},
+           "name", "sample", "token", "record", "record_bits", "replay", "replay_bits", "compared", "different",
+           "record_text", "replay_text")},
     ("layouts.schema.json", "#/$defs/layouts/properties/replicas"): "needs a machine that computes a copy wrongly",
     ("layouts.schema.json", "#/$defs/layouts/properties/difference/properties/note"):
         "needs a record without values: tests/e2e/layouts_test.py has it",

@@ -242,6 +242,34 @@ class Held(Replay):
             self.assertIn("recorded numbers of rollout 0 that the replay does not give:\n  " + name,
                           text)
 
+    def test_what_a_rollout_records_beside_its_tokens(self):
+        """Groups, versions, masks, texts and rewards; what is held against nothing is named."""
+        def put(index, value):
+            def change(values):
+                values[index] = value
+                return values
+            return change
+        for name, index, value in (("response_text", 0, ord("!")), ("label_text", 0, ord("!")),
+                                   ("prompt_text", 0, ord("!")), ("response_text_offsets", 1, 0),
+                                   ("rewards", 0, 0.25), ("group_id", 1, 77), ("versions", 0, 5),
+                                   ("loss_mask", -1, 0)):
+            # Of the last: what is trained on another reward generates another rollout.
+            bad = self.rewrite("bad", {"rollout/2.h5": {f"2/{name}": put(index, value)}})
+            lines = self.lines("rollout", bad, code=1)
+            self.assertEqual([line["identical"] for line in lines], [True, True, False], name)
+            found, = lines[2]["different_values"]
+            self.assertEqual(found["name"], name.removesuffix("_offsets"))
+            if "text" not in name:
+                self.assertEqual((found["record"], found["different"]), (value, 1))
+            elif "offsets" not in name:
+                self.assertEqual((found["record"], found["different"]), (value, 1))
+                self.assertEqual(found["record_text"][1:], found["replay_text"][1:])
+                self.assertEqual(found["record_text"][0], "!")
+                self.assertIn(f'{name} "{found["record_text"]}" recorded, "{found["replay_text"]}" '
+                              f"replayed: sample {found['sample']}".replace('"', "'"),
+                              " ".join(self.run_program("rollout", bad).stdout.replace('"', "'").split()))
+        self.assertEqual(self.closing("rollout", self.dump)["not_compared"], [])
+
     def test_statistics_of_events(self):
         dump, _ = self.capture("stats", *DEMO, "--record", "tensors+stats")
 

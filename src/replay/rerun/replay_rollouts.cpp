@@ -10,6 +10,7 @@
 #include "src/replay/record/recorded_step.h"
 #include "src/replay/rerun/beside_values.h"
 #include "src/replay/rerun/replay.h"
+#include "src/replay/rerun/rollout_values.h"
 #include "src/replay/rerun/watch.h"
 
 namespace rlreplay::replay {
@@ -76,6 +77,8 @@ ReplayedRollout replay_rollout(const RecordedRun& record, int64_t id, Trainer& t
     for (const Sample& s : replayed) stopped.push_back(trainer.has_stopped(s));
     add_finishes(*data, stopped, out.values);
   }
+  add_rollout_values(*data, record.config().options, {replayed, out.different_tokens == 0},
+                     out.values);
   out.values.in_order();
   return out;
 }

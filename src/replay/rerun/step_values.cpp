@@ -7,6 +7,7 @@
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
 #include "src/base/number_text.h"
+#include "src/base/printable.h"
 #include "src/base/same_value.h"
 #include "src/replay/capture/sample_data.h"
 
@@ -32,9 +33,11 @@ namespace {
 /// Which weights wrote, numbers of prompts, how responses ended, then columns, causes before
 /// effects; scalars come behind them.
 size_t place_of(const StepValueDifference& of) {
+  constexpr std::string_view kPrompt[] = {"prompt_text", "label_text", "group_id"};
   if (of.name.starts_with("version")) return 0;
-  if (of.name.ends_with(kOfPrompts)) return 1;
-  if (of.name == "finish") return 2;
+  if (of.name.ends_with(kOfPrompts) || std::ranges::find(kPrompt, of.name) != std::end(kPrompt))
+    return 1;
+  if (of.name == "finish" || of.name == "response_text") return 2;
   size_t place = 3, found = 0;
   format::for_each_train_column([&](std::string_view name, auto, format::Axis) {
     if (name == of.name) found = place;
@@ -177,6 +180,7 @@ std::string values_json(const StepValues& values) {
     d.token ? line.integer("token", *d.token) : line.null("token");
     line.bits("record", d.record).bits("replay", d.replay);
     line.integer("compared", d.compared).integer("different", d.different);
+    if (d.texts) line.text("record_text", d.texts->first).text("replay_text", d.texts->second);
     return line.str();
   });
 }
@@ -187,7 +191,8 @@ std::string values_text(const StepValues& values, size_t most) {
     const StepValueDifference& d = values.different[i];
     std::string line = "  " + d.name;
     line.resize(std::max<size_t>(line.size() + 1, 18), ' ');
-    line += shortest_of(d.record) + " recorded, " + shortest_of(d.replay) + " replayed";
+    line += (d.texts ? printable(d.texts->first) : shortest_of(d.record)) + " recorded, ";
+    line += (d.texts ? printable(d.texts->second) : shortest_of(d.replay)) + " replayed";
     if (d.sample) {
       line += ": sample " + std::to_string(*d.sample);
       if (d.token) line += ", token " + std::to_string(*d.token);

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/base/sample.h"
@@ -21,7 +22,8 @@ struct StepValueDifference {
   std::string name;                     // "grad_norm", "advantages"
   std::optional<uint64_t> sample = {};  // of the first place that differs; none of a scalar
   std::optional<int64_t> token = {};    // in the whole sample, prompt included; none of a reward
-  double record = 0, replay = 0;        // there
+  double record = 0, replay = 0;        // there; of texts a byte, NaN at an end
+  std::optional<std::pair<std::string, std::string>> texts = {};  // of the record and the replay
   int64_t compared = 0, different = 0;
 
   /// Compares one more pair of numbers, by bits; the first that differ are kept.
@@ -32,7 +34,8 @@ struct StepValueDifference {
 /// Ends the name of the numbers that a column has at the tokens of prompts.
 inline constexpr std::string_view kOfPrompts = " of prompts";
 
-/// The numbers that a step recorded beside its events, against those of its replay, by bits.
+/// The numbers that a step or rollout recorded beside its events, against those of its replay, by
+/// bits.
 struct StepValues {
   int64_t compared = 0;
   std::vector<StepValueDifference> different;  // in the order of in_order()

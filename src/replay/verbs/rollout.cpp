@@ -1,9 +1,12 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <iostream>
 
 #include "src/base/json_line.h"
+#include "src/base/json_value.h"
 #include "src/base/shell.h"
+#include "src/base/words.h"
 #include "src/replay/compare/step_difference_report.h"
 #include "src/replay/exchange/any_dump.h"
 #include "src/replay/options/config_file.h"
@@ -74,6 +77,7 @@ struct RolloutSummary {
   int64_t rollouts = 0, samples = 0, tokens = 0, log_probs = 0, different_tokens = 0;
   double max = 0;
   std::string statistics_skipped;  // why statistics were not compared
+  std::vector<std::string> not_compared;
 
   void add(const ReplayedRollout& one) {
     ++rollouts;
@@ -81,6 +85,9 @@ struct RolloutSummary {
     tokens += one.tokens;
     different_tokens += one.different_tokens;
     if (statistics_skipped.empty()) statistics_skipped = one.values.statistics_skipped;
+    for (const std::string& name : one.values.not_compared) {
+      if (std::ranges::find(not_compared, name) == not_compared.end()) not_compared.push_back(name);
+    }
     if (!one.log_probs) return;
     log_probs += one.log_probs->tokens;
     max = std::max(max, one.log_probs->max);
@@ -100,6 +107,7 @@ void print(const RolloutArguments& arguments, const RecordedRun& record,
     const std::string& skipped = summary.statistics_skipped;
     skipped.empty() ? out.null("statistics_not_compared")
                     : out.text("statistics_not_compared", skipped);
+    out.json("not_compared", json_list(summary.not_compared));
     incomplete.empty() ? out.null("incomplete") : out.text("incomplete", incomplete);
     std::cout << out.str() << std::endl;
     return;
@@ -112,6 +120,10 @@ void print(const RolloutArguments& arguments, const RecordedRun& record,
             << summary.different_tokens << " differ; " << summary.log_probs
             << " log-probabilities, largest change " << summary.max << '\n'
             << skipped_line(summary.statistics_skipped);
+  if (summary.not_compared.empty()) return;
+  std::string names = "not compared:";
+  for (const std::string& name : summary.not_compared) names += " " + name;
+  std::cout << "  " << wrapped(names, kLineWidth, 4) << '\n';
 }
 
 int rollout(const RolloutArguments& arguments, const RecordedRun& record) {
@@ -152,7 +164,7 @@ void add_rollout(CLI::App& program, VerbRun& chosen) {
                  "every event that differs, and how many floats lie how far apart");
   verb->add_flag("--json", arguments->json, "an object a rollout");
   verb->footer(
-      "Exit code 1: a token or a log-probability differs.\n\n"
+      "Exit code 1: a token, a log-probability or another recorded value differs.\n\n"
       "Example:\n  rlreplay rollout dump/");
   verb->callback([=, &chosen] {
     chosen = [=] {
