@@ -194,6 +194,16 @@ class OneEdit(EditedRun):
         self.assertEqual(deep["not_checked"], ["what values mean, and training against its "
                                                "rollout: the problems come first"])
 
+    def test_an_export_of_nothing_names_the_dump(self):
+        dump, out = self.folder / "kept alone", self.folder / "nothing"
+        made = self.run_program("import", self.written("no run", {"notes.pt": ["no dump"]}) / "notes.pt",
+                                "-o", dump)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        for output in out, f"{out}.pt":
+            result = self.run_program("export", dump, "--to", "slime", "-o", output)
+            self.assertEqual((result.returncode, result.stderr), (
+                2, f"rlreplay: {dump}: the dump holds nothing that can be written for slime\n"))
+
     def test_files_that_were_set_aside_are_named(self):
         files = self.files(DATA)
         files["rollout_data/notes.pt"] = ["no dump"]

@@ -139,6 +139,15 @@ void check_replaceable(const std::string& folder) {
   }
 }
 
+/// Files of a framework, of which there must be some.
+Exported torch_files(const DumpReader& dump, const ExportOptions& options,
+                     const std::string& output, const std::optional<ChosenSamples>& chosen) {
+  Exported made = export_torch(dump, options.to, output, chosen);
+  if (!made.files.empty()) return made;
+  throw Error(ErrorCode::kUsage, "the dump holds nothing that can be written for " + options.to,
+              options.dump);
+}
+
 /// A folder of files, which is there whole or not at all, in the place of an older export.
 Exported write_folder(const DumpReader& dump, const ExportOptions& options,
                       const std::optional<ChosenSamples>& chosen) {
@@ -155,7 +164,7 @@ Exported write_folder(const DumpReader& dump, const ExportOptions& options,
   }
   StagedFolder staged(options.output, StagedFolder::Unnamed::kRemoved);
   fs::create_directories(staged.path());
-  Exported made = export_torch(dump, options.to, staged.path(), chosen);
+  Exported made = torch_files(dump, options, staged.path(), chosen);
   for (std::string& file : made.files) {
     const fs::path name = fs::path(file).lexically_relative(staged.path());
     file = (fs::path(options.output) / name).string();
@@ -213,7 +222,7 @@ Exported write(const DumpReader& dump, const ExportOptions& options) {
   }
   const auto chosen = choose_samples(dump, options.selection, options.dump);
   if (options.to == "jsonl") return {{options.output}, write_jsonl(dump, options, chosen)};
-  return options.output.ends_with(".pt") ? export_torch(dump, options.to, options.output, chosen)
+  return options.output.ends_with(".pt") ? torch_files(dump, options, options.output, chosen)
                                          : write_folder(dump, options, chosen);
 }
 

@@ -361,12 +361,8 @@ Exported export_torch(const DumpReader& dump, const std::string& vendor, const s
                       const std::optional<ChosenSamples>& chosen) {
   const bool single = output.ends_with(".pt");
   if (single) check_one_rollout(dump, chosen, output);
-  Exported made =
-      Exporter(dump, vendor, single ? into_file(output) : into_folder(output), single, chosen)
-          .run();
-  if (!made.files.empty()) return made;
-  throw Error(ErrorCode::kUsage, "the dump holds nothing that can be written for " + vendor,
-              output);
+  return Exporter(dump, vendor, single ? into_file(output) : into_folder(output), single, chosen)
+      .run();
 }
 
 std::vector<foreign::Problem> check_kept_files(const DumpReader& dump) {

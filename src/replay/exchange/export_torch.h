@@ -19,8 +19,8 @@ struct Exported {
 /// Writes the files of slime, Miles or Relax below `output`: those that were imported, as they
 /// were; of rollouts that this program made, `rollout_data/ID.pt`, and for slime
 /// `train_data/ID.pt`. Of chosen samples, of what was imported rollouts only. Where `output` ends
-/// with .pt, it is that of the only rollout. Errors: kUsage where the dump holds nothing for that
-/// framework, or several rollouts for one file; kEnvironment.
+/// with .pt, it is that of the only rollout. Of a dump that holds nothing for that framework there
+/// are no files. Errors: kUsage for several rollouts for one file; kEnvironment.
 [[nodiscard]] Exported export_torch(const format::DumpReader& dump, const std::string& vendor,
                                     const std::string& output,
                                     const std::optional<ChosenSamples>& chosen);
