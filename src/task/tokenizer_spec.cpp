@@ -28,6 +28,14 @@ bool flag(const JsonValue& object, std::string_view key, bool absent) {
   return value ? value->boolean() : absent;
 }
 
+/// A flag of an added token, which is no null: the library refuses that as it does a number.
+bool token_flag(const JsonValue& token, std::string_view key, bool absent) {
+  for (const auto& [name, value] : token.members()) {
+    if (name == key) return value.boolean();
+  }
+  return absent;
+}
+
 /// The elements of an array of an object, or of nothing.
 std::vector<JsonValue> elements(const std::optional<JsonValue>& array) {
   std::vector<JsonValue> all;
@@ -154,6 +162,7 @@ void require_plain_bpe(const JsonValue& model) {
     throw unsupported(model, "the model " + in_quotes(type ? type->string() : "") +
                                  " is not supported; BPE is expected");
   }
+  static_cast<void>(flag(model, "fuse_unk", false));  // of no effect here, and none but a flag
   if (flag(model, "byte_fallback", false)) {
     throw unsupported(model, "byte_fallback is not supported; a byte-level BPE is expected");
   }
@@ -242,11 +251,11 @@ void read_added_tokens(const JsonValue& list, const Vocabulary& ids, TokenizerSp
     AddedToken token;
     token.content = content.string();
     token.id = static_cast<TokenId>(item["id"].integer(0, kMaxId));
-    token.special = flag(item, "special", false);
-    token.single_word = flag(item, "single_word", false);
-    token.lstrip = flag(item, "lstrip", false);
-    token.rstrip = flag(item, "rstrip", false);
-    token.normalized = flag(item, "normalized", !token.special);
+    token.special = token_flag(item, "special", false);
+    token.single_word = token_flag(item, "single_word", false);
+    token.lstrip = token_flag(item, "lstrip", false);
+    token.rstrip = token_flag(item, "rstrip", false);
+    token.normalized = token_flag(item, "normalized", !token.special);
     if (token.content.empty() || token.content.size() > kMaxAddedBytes) {
       throw content.error("an added token has 1 to " + std::to_string(kMaxAddedBytes) + " bytes");
     }
