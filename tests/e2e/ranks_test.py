@@ -88,6 +88,19 @@ class Ranks(Case):
                 self.assertTrue(any(words in p["message"] for p in report["problems"]),
                                 report["problems"])
 
+    def test_diff_calls_nothing_equal_that_breaks_a_rule(self):
+        """Of which no hash of what a step says tells."""
+        dump = copy.deepcopy(self.loaded)
+        dump.units["train/1-0/rank0.h5"]["1-0/coordinates"] = array([0, 1] * 5, "u32", [5, 2])
+        sound = dump.write(self.folder / "sound")
+        dump.at("train/1-0/rank0.h5", "1-0/coordinates").values[0] = 2048
+        broken = dump.write(self.folder / "patched")
+        self.lines("verify", "--deep", broken, code=CORRUPT)
+        for pair in ((sound, broken), (broken, sound)):
+            result = self.run_program("diff", *pair)
+            self.assertEqual(result.returncode, CORRUPT, result.stdout)
+            self.assertIn("is rank 2048 of 1", result.stderr)
+
     def shared(self, dump, damaged, take):
         """Strip and pack refuse what verify calls damaged, for what it names, and nothing else."""
         path, out = dump.write(self.folder / "patched"), self.folder / "shared"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "format/columns.h"
+#include "format/meaning.h"
 #include "format/train_ranks.h"
 #include "format/unit.h"
 #include "src/replay/compare/group_tensors.h"
@@ -385,6 +386,12 @@ bool operator<(const ContentGroup& a, const ContentGroup& b) {
 }
 
 void check_group(const ContentGroup& group, const GroupUnits& of) {
+  std::vector<format::Problem> problems;
+  for (const format::UnitReader& unit : of.units) check_meaning(unit, problems);
+  if (!problems.empty()) {
+    const format::Problem& found = problems.front();
+    throw format::FormatError(found.rule, found.message, found.path, found.dataset);
+  }
   format::HeldBytes held;
   if (group.kind == "rollout") static_cast<void>(read_rollouts(group, of, held));
   if (group.kind == "train") static_cast<void>(read_ranks(group, of, held));

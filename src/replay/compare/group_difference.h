@@ -33,7 +33,8 @@ struct GroupUnits {
   std::map<std::string, Hash> fields;  // hashes of what it says, by name
 };
 
-/// Sees that a group's samples can be read, whatever their hashes: two dtypes may say the same.
+/// Sees that a group's units break no rule of what values mean and that its samples can be read,
+/// whatever their hashes: two dtypes may say the same, and of some datasets no hash says anything.
 /// Errors: FormatError kMeaning, kDataLimit.
 void check_group(const ContentGroup& group, const GroupUnits& of);
 
