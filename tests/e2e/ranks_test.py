@@ -88,6 +88,37 @@ class Ranks(Case):
                 self.assertTrue(any(words in p["message"] for p in report["problems"]),
                                 report["problems"])
 
+    def test_values_that_are_not_finite_though_none_is_said(self):
+        dump, _ = self.capture("values", "--model", "demo", "--steps", "1", "--rollout-batch-size", "2",
+                               "--n-samples-per-prompt", "2", "--record", "tensors+values")
+        dump = Patched(dump)
+        dump.meta = {"ranks": 1}
+        events = {name.split("/")[-1]: data for name, data in dump.units["train/0-0/rank0.h5"].items()
+                  if "/events/" in name}
+        named = [line.split()[0] for line in bytes(events["tensors"].values).decode().splitlines()
+                 if line.split()[1] == "f32"]
+        events["values_f32"].values[0] = np.nan
+        report = self.verified(dump, code=FINDING)
+        problem, = report["problems"]
+        self.assertEqual((problem["code"], problem["message"]),
+                         ("event", "1 element of its values are not finite, and events/nonfinite says 0"))
+        self.assertIn(problem["dataset"], named)
+        shown = self.run_program("show", self.folder / "patched", "--event", f"0.0/{problem['dataset']}").stdout
+        self.assertIn("finite   1 value not, though events/nonfinite says none", shown)
+        self.assertNotIn("finite   all", shown)
+
+    def test_events_of_two_ranks_hide_nothing(self):
+        """Of a captured run, of which a second rank also holds a step: the rest is judged."""
+        path, _ = self.capture("states", "--model", "demo", "--steps", "2", "--rollout-batch-size", "2",
+                               "--n-samples-per-prompt", "2", "--weights", "all")
+        dump = Patched(path)
+        dump.units["train/0-0/rank7.h5"] = copy.deepcopy(dump.units["train/0-0/rank0.h5"])
+        dump.at("train/1-0/rank0.h5", "1-0/log_probs").values[-1] = 0.5
+        report = self.verified(dump, code=FINDING)
+        self.assertIn("bad-log-prob", {p["code"] for p in report["problems"]})
+        self.assertTrue(any("events of 2 ranks" in note for note in report["not_checked"]),
+                        report["not_checked"])
+
     def test_diff_calls_nothing_equal_that_breaks_a_rule(self):
         """Of which no hash of what a step says tells."""
         dump = copy.deepcopy(self.loaded)

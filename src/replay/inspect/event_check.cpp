@@ -11,7 +11,10 @@
 #include "format/record.h"
 #include "format/rule.h"
 #include "format/train_ranks.h"
+#include "format/unit_counts.h"
 #include "src/base/error.h"
+#include "src/base/words.h"
+#include "src/events/name.h"
 #include "src/replay/inspect/group_event_check.h"
 #include "src/replay/record/event_store.h"
 #include "src/replay/record/event_units.h"
@@ -82,6 +85,7 @@ class RunCheck {
   }
 
   void check(const GroupEvents& group) {
+    check_finite(group.events);
     if (!model_) {
       return group.train ? check_rows(group.events, *group.train)
                          : check_rows(group.events, *group.rollout);
@@ -91,6 +95,20 @@ class RunCheck {
     };
     for (const std::string& what : check_group_events(group, *model_, parameters_, pool_, report)) {
       not_checked_.push_back(where_ + ": " + what);
+    }
+  }
+
+  /// Sees that of values that were kept as many are not finite as is said. Those that digests of
+  /// ours are of, the digest tells.
+  void check_finite(const StepEvents& events) {
+    for (const EventRecord& r : events.events) {
+      if (r.values.empty() || (model_ && !is_named(r.event))) continue;
+      const uint64_t found = format::count_nonfinite(r.dtype, r.values);
+      const auto said = static_cast<uint64_t>(r.nonfinite.count);
+      if (found == said || size_of(r.dtype) == 1) continue;  // of eight bits nobody counts them
+      add("event", to_string(r.event),
+          counted(found, "element") + " of its values are not finite, and events/nonfinite says " +
+              std::to_string(said));
     }
   }
 
@@ -126,11 +144,14 @@ class RunCheck {
   void check_rollout(int64_t id) {
     const RolloutData* data = rollout(id);
     if (data == nullptr) return;
-    const StepEvents events = record_.rollout_events(id);
-    if (events.events.empty()) return;
-    if (model_) check_ranks(events, std::nullopt);
+    const std::string group = std::to_string(id);
     const auto shapes = shapes_of(*data, data->sample_id);
-    check({events, &shapes, data, nullptr});
+    for (const auto& [rank, unit] : event_units(record_.dump(), "rollout", group)) {
+      const StepEvents events = read_events(record_.dump(), unit, group, id, 0);
+      if (events.events.empty()) continue;
+      if (model_) check_ranks(events, std::nullopt);
+      check({events, &shapes, data, nullptr});
+    }
   }
 
   void check_step(const StepId& step) {

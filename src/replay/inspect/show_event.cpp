@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "format/unit_counts.h"
 #include "src/base/error.h"
 #include "src/base/json_line.h"
 #include "src/base/json_value.h"
@@ -134,6 +135,11 @@ std::string stats_text(const EventRecord& event) {
 
 std::string finite_text(const View& view) {
   const engine::NonFinite& n = view.event.nonfinite;
+  const uint64_t found = format::count_nonfinite(view.event.dtype, view.event.values);
+  if (n.count == 0 && found > 0) {
+    return counted(found, "value") +
+           " not, though events/nonfinite says none: rlreplay verify --deep";
+  }
   if (n.count == 0) return "all";
   return std::to_string(n.count) + " are not, first at sample " + std::to_string(n.first.sample) +
          ", row " + std::to_string(n.first.row) + ", column " + std::to_string(n.first.column);

@@ -12,6 +12,7 @@
 #include "src/base/error.h"
 #include "src/base/words.h"
 #include "src/events/recording_sink.h"
+#include "src/replay/record/event_units.h"
 #include "src/replay/record/state_reader.h"
 
 namespace rlreplay::replay {
@@ -94,6 +95,12 @@ class StateCheck {
   }
 
   void compare(const StepId& step, const StepId& before) {
+    const size_t ranks = event_units(record_.dump(), "train", before.group()).size();
+    if (ranks > 1) {
+      not_checked.push_back("the state before step " + step.name() + ": step " + before.name() +
+                            " has events of " + std::to_string(ranks) + " ranks");
+      return;
+    }
     const engine::StepEvents left = record_.step_events(before);
     size_t unknown = compare("parameters", engine::Op::kWeight, weights_, left, step, before);
     unknown += compare("exp_avg", engine::Op::kExpAvg, first_, left, step, before);
