@@ -88,6 +88,36 @@ class Ranks(Case):
                 self.assertTrue(any(words in p["message"] for p in report["problems"]),
                                 report["problems"])
 
+    def test_elements_that_no_tensor_has(self):
+        """More that are not finite than there are, or the first of them outside of the tensor."""
+        rows = self.loaded.at("train/1-0/rank0.h5", "1-0/events/row_set").values
+        at = 4 * next(i for i, row_set in enumerate(rows) if row_set >= 0)
+        for change in ({0: 1 << 40}, {1: 7}, {0: 1, 1: 77777}, {0: 1, 2: 1 << 20}, {0: 1, 3: 1 << 40}):
+            with self.subTest(change):
+                dump = copy.deepcopy(self.loaded)
+                units = dump.units["train/1-0/rank0.h5"]
+                units["1-0/events/nonfinite"] = array(np.zeros(4 * rows.size), "u64", [rows.size, 4])
+                for place, value in change.items():
+                    units["1-0/events/nonfinite"].values[at + place] = value
+                report = self.verified(dump, code=FINDING)
+                problem, = (p for p in report["problems"] if p["code"] == "meaning")
+                self.assertEqual(problem["dataset"], "1-0/events/nonfinite")
+                diff = self.run_program("diff", self.plain, self.folder / "patched")
+                self.assertEqual(diff.returncode, CORRUPT, diff.stdout + diff.stderr)
+
+    def test_a_name_twice(self):
+        dump = copy.deepcopy(self.loaded)
+        tensors = dump.at("train/1-0/rank0.h5", "1-0/events/tensors")
+        lines = bytes(tensors.values).split(b"\n")
+        lines[-3] = next(line for line in lines if line.split()[1:] == lines[-3].split()[1:])
+        dump.units["train/1-0/rank0.h5"]["1-0/events/tensors"] = tensors.reshaped(
+            np.frombuffer(b"\n".join(lines), "u1"))
+        report = self.verified(dump, code=FINDING)
+        self.assertTrue(any("expected each name once" in p["message"] for p in report["problems"]),
+                        report["problems"])
+        diff = self.run_program("diff", self.plain, self.folder / "patched")
+        self.assertEqual(diff.returncode, CORRUPT, diff.stdout + diff.stderr)
+
     def test_values_that_are_not_finite_though_none_is_said(self):
         dump, _ = self.capture("values", "--model", "demo", "--steps", "1", "--rollout-batch-size", "2",
                                "--n-samples-per-prompt", "2", "--record", "tensors+values")

@@ -153,6 +153,7 @@ def check_meaning(unit, group):
         held(name not in ("finish", "call_finish", "roles") or np.isin(v, (0, 1, 2, 3, 255)).all(), d)
         held(name != "call_truncated" or np.isin(v, (0, 1, 255)).all(), d)
         held(not name.endswith("_text") and short != "tensors" or is_text(v), d)
+    check_events(group, value, held)
     if "sample_id" not in group:
         return
     ids, cuts = value["sample_id"], value["offsets"]
@@ -175,6 +176,28 @@ def check_meaning(unit, group):
         held("nucleus_size" in group, group["nucleus"])
         total = np.concatenate(([0], np.cumsum(value["nucleus_size"].astype("i8"))))
         held((total[cuts] == value["nucleus_offsets"]).all(), group["nucleus_size"])
+
+
+def check_events(group, value, held):
+    """Names stand once for each rank; what is not finite lies in its tensor."""
+    if "events/tensors" not in value:
+        return
+    lines = [line.rsplit(b" ", 2) for line in value["events/tensors"].tobytes().split(b"\n")[:-1]]
+    held(len(lines) == len(value["events/rank"]) and all(len(line) == 3 for line in lines), group["events/tensors"])
+    held(len({(name, int(rank)) for (name, *_), rank in zip(lines, value["events/rank"])}) == len(lines),
+         group["events/tensors"])
+    sets, cuts = value.get("events/row_set"), value.get("events/row_set_offsets")
+    for n, (count, sample, row, column) in enumerate(value.get("events/nonfinite", np.zeros((0, 4))).tolist()):
+        dims = [] if lines[n][2] == b"-" else [int(d) for d in lines[n][2].split(b",")]
+        of_token = sets is not None and sets[n] >= 0
+        rows, columns = int(value["events/rows"][n]), math.prod(dims if of_token else dims[-1:])
+        there = row < rows
+        if of_token and count:
+            there = any(sample == value["events/run_sample"][r] and
+                        0 <= row - int(value["events/run_position"][r]) < int(value["events/run_count"][r])
+                        for r in range(int(cuts[sets[n]]), int(cuts[sets[n] + 1])))
+        held(count <= rows * columns and there and column < columns if count else sample == row == column == 0,
+             group["events/nonfinite"])
 
 
 # 7. The content root

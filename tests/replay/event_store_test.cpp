@@ -89,7 +89,9 @@ TEST_CASE("a step without events is stored, and numbers that are not finite keep
   s.record = parse_record_options("tensors+stats");
   StepEvents events = record(s).step;
   EventRecord& r = events.events[2];
-  r.nonfinite = {7, {uint64_t{1} << 63, 12, 3}};
+  REQUIRE(r.row_set >= 0);
+  const RowRun& last = events.row_sets[static_cast<size_t>(r.row_set)].back();
+  r.nonfinite = {7, {last.sample, last.position + last.count - 1, r.cols - 1}};
   r.stats.reset();
   REQUIRE(stored_and_read(event_datasets(events, "3-0"), false) == events);
 }
@@ -156,4 +158,39 @@ TEST_CASE("events that contradict themselves are refused") {
   CHECK_THAT(refusal(datasets, "value_start", letter(7, '\x7f')),
              Contains("of 481, expected 481 rows"));
   CHECK_THAT(refusal(datasets, "values_f32", cut(4)), Contains("expected"));
+}
+
+TEST_CASE("what is not finite and no tensor has, or a place outside of it, is refused") {
+  Scenario s;
+  s.record = parse_record_options("tensors+stats");
+  StepEvents events = record(s).step;
+  const size_t at = 2;
+  REQUIRE(events.events[at].row_set >= 0);
+  const RowRun run = events.row_sets[static_cast<size_t>(events.events[at].row_set)].back();
+  const auto said = [&](const NonFinite& of) {
+    events.events[at].nonfinite = of;
+    return refusal(event_datasets(events, "3-0"), "nothing", [](auto&) {});
+  };
+  const int64_t elements = events.events[at].rows * events.events[at].cols;
+  const Element first{run.sample, run.position, 0};
+  CHECK(said({1, first}) == "read");
+  CHECK(said({elements, first}) == "read");
+  using Catch::Matchers::Contains;
+  CHECK_THAT(said({elements + 1, first}), Contains("expected at most " + std::to_string(elements)));
+  CHECK_THAT(said({0, {0, 0, 1}}), Contains("expected zeros where there are none"));
+  const auto outside = Contains("expected a place in the tensor");
+  CHECK_THAT(said({1, {run.sample + 1000, run.position, 0}}), outside);
+  CHECK_THAT(said({1, {run.sample, run.position + run.count, 0}}), outside);
+  CHECK_THAT(said({1, {run.sample, run.position, events.events[at].cols}}), outside);
+}
+
+TEST_CASE("a name twice among the tensors of a rank is refused, of two ranks it is not") {
+  Scenario s;
+  s.record = parse_record_options("tensors");
+  StepEvents events = record(s).step;
+  events.events.push_back(events.events.back());
+  const auto said = [&] { return refusal(event_datasets(events, "3-0"), "nothing", [](auto&) {}); };
+  CHECK_THAT(said(), Catch::Matchers::Contains("expected each name once"));
+  events.events.back().rank = 1;
+  CHECK(said() == "read");
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -47,6 +49,7 @@ class Decoder {
       lines.remove_prefix(end + 1);
     }
     if (!lines.empty()) refuse_lines(c_.rank.size() + std::ranges::count(lines, '\n'));
+    check_names(out);
     take_parents(out);
     return out;
   }
@@ -178,6 +181,7 @@ class Decoder {
       out.stats = engine::Stats{s[0], s[1], s[2], s[3]};
     }
     check_rows(i, out, events);
+    check_nonfinite(i, out, events);
     for (size_t d = c_.row_digest_offsets[i]; d < c_.row_digest_offsets[i + 1]; ++d) {
       out.row_digests.push_back(digest_at(c_.row_digest, d));
     }
@@ -204,6 +208,54 @@ class Decoder {
     if (r.rows == want) return;
     refuse("rows", event_text(i, r) + " has " + counted(r.rows, "row") + ", expected " +
                        std::to_string(want));
+  }
+
+  /// Elements that are no finite numbers are some of the tensor's, and the first is one of its.
+  void check_nonfinite(size_t i, const EventRecord& r, const StepEvents& events) const {
+    const uint64_t* n = &c_.nonfinite[4 * i];
+    const uint64_t count = n[0], sample = n[1], row = n[2], column = n[3];
+    const auto refuse_place = [&](const std::string& expected) {
+      refuse("nonfinite", event_text(i, r) + " has " + counted(count, "element") +
+                              " not finite, the first at sample " + std::to_string(sample) +
+                              ", row " + std::to_string(row) + ", column " +
+                              std::to_string(column) + ", expected " + expected);
+    };
+    if (count == 0) {
+      if (sample != 0 || row != 0 || column != 0) refuse_place("zeros where there are none");
+      return;
+    }
+    const auto rows = static_cast<uint64_t>(r.rows), cols = static_cast<uint64_t>(r.cols);
+    uint64_t most = 0;
+    if (!__builtin_mul_overflow(rows, cols, &most) && count > most) {
+      refuse_place("at most " + std::to_string(most));
+    }
+    bool there = row < rows;
+    if (r.row_set >= 0) {
+      there = has_row(events.row_sets[static_cast<size_t>(r.row_set)], sample, row);
+    }
+    if (!there || column >= cols) refuse_place("a place in the tensor");
+  }
+
+  static bool has_row(const engine::RowSet& rows, uint64_t sample, uint64_t position) {
+    const auto begin_of = [](const engine::RowRun& run) {
+      return std::pair(run.sample, static_cast<uint64_t>(run.position));
+    };
+    const auto after = std::ranges::upper_bound(rows, std::pair(sample, position), {}, begin_of);
+    if (after == rows.begin()) return false;
+    const engine::RowRun& run = *std::prev(after);
+    return run.sample == sample && position < static_cast<uint64_t>(run.position + run.count);
+  }
+
+  /// A name stands once among the tensors of a rank.
+  void check_names(const StepEvents& events) const {
+    std::set<std::pair<int, std::string>> seen;
+    for (size_t i = 0; i < events.events.size(); ++i) {
+      const EventRecord& r = events.events[i];
+      if (seen.emplace(r.rank, to_string(r.event)).second) continue;
+      refuse("tensors", event_text(i, r) + " has the name of another of rank " +
+                            std::to_string(static_cast<uint32_t>(r.rank)) +
+                            ", expected each name once");
+    }
   }
 
   void take_parents(StepEvents& out) const {
