@@ -22,7 +22,8 @@ std::optional<JsonValue> find_first(const JsonValue& object,
   return std::nullopt;
 }
 
-/// What stands at a key, or, where no key is called so, at `a.b`: b of the object a.
+/// What stands at a key, or, where no key is called so, at `a.b`: b of the object a. A null is as
+/// good as absent.
 std::optional<JsonValue> find_path(const JsonValue& object, std::string_view path) {
   if (const auto value = object.find(path)) return value;
   const size_t dot = path.find('.');
@@ -37,7 +38,7 @@ JsonValue find_named(const JsonValue& object, const std::string& key, const char
   if (const auto value = find_path(object, key)) return *value;
   std::string there;
   for (const auto& [name, value] : object.members()) {
-    there += (there.empty() ? "" : ", ") + std::string(name);
+    there += (there.empty() ? "" : ", ") + std::string(name) + (value.is_null() ? " (null)" : "");
   }
   throw object.error(std::string(option) + ": there is no key \"" + key + "\"; there are " + there);
 }

@@ -184,6 +184,9 @@ class Prompts(Refusal):
                  [good, {"prompt": "x" * 96, "label": "2"}])):
             with self.subTest(words):
                 self.run_refused(code, words, lines)
+        for line in ({"prompt": "1+1="}, {"prompt": "1+1=", "mine": None}):  # null is as good as absent
+            there = "mine (null), prompt" if "mine" in line else "there are prompt"
+            self.run_refused(CORRUPT, ["prompts.jsonl:1: --label-key", '"mine"', there], [line], "--label-key", "mine")
         self.refused(CORRUPT, ["nowhere.jsonl"], "train", "--model", self.model, "--prompts",
                      self.folder / "nowhere.jsonl", *SMALL)
         self.refused(USAGE, ["--prompts"], "train", "--model", self.model, *SMALL)

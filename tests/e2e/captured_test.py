@@ -86,6 +86,17 @@ class Captured(Case):
         self.assertGreater(len({row["reward"] for row in samples.values()}), 2)
         return steps
 
+    def test_a_reward_program_is_tried_once_with_the_label(self):
+        asked = self.folder / "asked"
+        self.captured("tried", *self.stops, "--reward", "command", "--reward-command",
+                      f"{sys.executable} -c \"import sys\nlines = list(sys.stdin)\nwith open('{asked}', 'a') as file: "
+                      "file.write(''.join(lines) + '\\n')\nfor line in lines: print(1)\"")
+        tried, first, *_ = [[json.loads(line) for line in start.splitlines()]
+                            for start in asked.read_text().strip().split("\n\n")]
+        line, = tried
+        self.assertEqual(line["response"], line["label"])
+        self.assertEqual({**line, "response": ""}, {**first[0], "response": ""})
+
     def test_rewards_of_a_step_are_the_shaped_ones(self):
         # A reward that a response of random bytes can have: its length.
         reward = ("--reward", "command", "--reward-command",

@@ -34,8 +34,9 @@ constexpr Option kTable[] = {
      "render a text prompt as a message of the user"},
     {"reward", S::kPrompts, &O::reward, "how a response is judged", "exact|gsm8k|command"},
     {"reward-command", S::kPrompts, &O::reward_command,
-     "program of your own, run for each rollout: reads a line {\"prompt\", \"response\", "
-     "\"label\"} a response, answers a number a line in that order (docs/verbs.md)"},
+     "program of your own, run for each rollout, and once before to try it: reads a line "
+     "{\"prompt\", \"response\", \"label\"} a response, answers a number a line in that order "
+     "(docs/verbs.md)"},
     {"reward-time-limit",
      S::kPrompts,
      &O::reward_time_limit,
