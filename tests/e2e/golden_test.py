@@ -6,6 +6,7 @@ import os
 import pathlib
 import platform
 import re
+import shlex
 import sys
 import unittest
 
@@ -185,6 +186,19 @@ class Golden(Case):
         gradients = keys.index("step 1.0 gradients")
         self.assertEqual(keys[gradients:gradients + 2],
                          ["step 1.0 gradients", "step 1.0 grad_norm"])
+
+    def test_numbers_of_a_command_are_named_causes_first(self):
+        run = ["--run", shlex.join([Case.program, "capture", *RUN]) + ' -o "$RLBISECT_OUT/dump"']
+        self.golden("record", *run, cwd=self.folder)
+        self.file, = self.folder.glob(self.file.stem + "*")  # with the class of the machine
+        lines = []
+        for line in self.file.read_text().splitlines():  # every number of step 0.0 another one
+            name = re.match("step 0[.]0 (\\w+) 0x", line)
+            lines.append(f"step 0.0 {name[1]} 0x1p+3" if name else line)
+        self.file.write_text("\n".join(lines) + "\n")
+        told = json.loads(self.golden("check", *run, "--json", code=1, cwd=self.folder).stdout)
+        names = [d["key"].removeprefix("step 0.0 ") for d in told["differences"]]
+        self.assertEqual(names, ["pg_loss", "entropy", "kl", "clip_fraction", "loss", "grad_norm", "clip_scale", "lr"])
 
     def test_a_changed_value_is_named_with_its_distance(self):
         self.golden("record", *RUN)

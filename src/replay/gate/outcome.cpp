@@ -59,9 +59,10 @@ std::string first_of(const std::vector<JudgedDifference>& differences) {
 /// Where in a run a value is made: a rollout comes before its steps, and in each what follows from
 /// something comes behind it. What is of the whole or of no run of ours stands before, all alike.
 std::array<int64_t, 3> time_of(std::string_view key) {
-  constexpr std::array<std::string_view, 9> kNames = {"tokens",        "log_probs", "reward",
-                                                      "mean_log_prob", "loss",      "gradients",
-                                                      "grad_norm",     "optimizer", "weights"};
+  constexpr auto kNames = std::to_array<std::string_view>(
+      {"tokens", "log_probs", "reward", "mean_log_prob", "pg_loss", "entropy", "kl",
+       "clip_fraction", "loss", "", "gradients", "grad_norm", "clip_scale", "lr", "optimizer",
+       "weights"});  // "": numbers of other names, as of a command's dump
   constexpr std::array<int64_t, 3> kNowhere = {INT64_MIN, 0, 0};
   const bool step = key.starts_with("step ");
   if (!step && !key.starts_with("rollout ")) return kNowhere;
@@ -73,7 +74,8 @@ std::array<int64_t, 3> time_of(std::string_view key) {
   const auto in_it =
       step ? parse_number<int64_t>(key.substr(dot + 1, end - dot - 1)) : std::optional<int64_t>(-1);
   if (!rollout || !in_it) return kNowhere;
-  const auto name = std::ranges::find(kNames, key.substr(std::min(end + 1, key.size())));
+  auto name = std::ranges::find(kNames, key.substr(std::min(end + 1, key.size())));
+  if (name == kNames.end()) name = std::ranges::find(kNames, "");
   return {*rollout, *in_it, name - kNames.begin()};
 }
 
