@@ -240,6 +240,20 @@ class Verify(Case):
         self.assertIn(f" begin at its token {prompt + 1}, not with its response",
                       report["problems"][0]["message"])
 
+        def last_has(copies):  # of its version
+            def change(dump):
+                unit = dump.units["rollout/1.h5"]
+                for name, more in (("1/versions", 0), ("1/version_starts", 1)):
+                    old = list(unit[name].values)
+                    unit[name] = unit[name].reshaped(old[:-1] + [old[-1] + more * i for i in range(copies)])
+                ends = list(unit["1/version_offsets"].values)
+                unit["1/version_offsets"] = unit["1/version_offsets"].reshaped(ends[:-1] + [ends[-2] + copies])
+            return change
+        for copies, said in ((0, "0 versions"), (2, "2 versions")):
+            report = self.finds({"bad-version"}, last_has(copies), of=self.plain)
+            message, = [p["message"] for p in report["problems"] if p["code"] == "bad-version"]
+            self.assertIn(f" has weights of {said}, captured is one", message)
+
     def test_masks_and_numbers(self):
         def put(unit, dataset, index, value):
             def change(dump):

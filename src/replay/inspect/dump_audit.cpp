@@ -194,7 +194,8 @@ class Auditor {
     for (uint64_t v = all.offsets[s]; v < all.offsets[s + 1]; ++v) {
       const uint32_t start = (*all.starts)[v];
       const bool follows = v == all.offsets[s] || start > (*all.starts)[v - 1];
-      const bool placed = !config_ || !data.prompt_length || start == (*data.prompt_length)[s];
+      const bool placed = !config_ || !data.prompt_length || v > all.offsets[s] ||
+                          start == (*data.prompt_length)[s];
       if (follows && placed && start <= length) continue;
       const std::string why =
           placed ? " do not begin one after the other within it"
@@ -204,7 +205,7 @@ class Auditor {
     }
   }
 
-  /// Reports, of a captured run, a version that is not the optimizer steps before its rollout.
+  /// Reports, of a captured run, versions that are not one, the optimizer steps before its rollout.
   void check_version_number(const RolloutData& data, size_t s, int64_t id) {
     if (!config_ || !data.versions) return;
     const RunOptions& options = config_->options;
@@ -213,13 +214,18 @@ class Auditor {
       return;  // no run comes so far
     }
     const format::Versions& all = *data.versions;
-    for (uint64_t v = all.offsets[s]; v < all.offsets[s + 1]; ++v) {
-      if (all.versions[v] == before) continue;
+    const uint64_t count = all.offsets[s + 1] - all.offsets[s];
+    const std::string name = "sample " + std::to_string(data.sample_id[s]);
+    if (count != 1) {
       return report("bad-version", data.sample_id[s],
-                    "sample " + std::to_string(data.sample_id[s]) + " has weights of version " +
-                        std::to_string(all.versions[v]) + ", and the run's options have " +
-                        counted(before, "optimizer step") + " taken before its rollout");
+                    name + " has weights of " + counted(count, "version") + ", captured is one");
     }
+    const int64_t version = all.versions[all.offsets[s]];
+    if (version == before) return;
+    report("bad-version", data.sample_id[s],
+           name + " has weights of version " + std::to_string(version) +
+               ", and the run's options have " + counted(before, "optimizer step") +
+               " taken before its rollout");
   }
 
   void check_step(const std::string& group) {
