@@ -241,6 +241,12 @@ class Held(Replay):
             text = self.run_program("rollout", bad).stdout
             self.assertIn("recorded numbers of rollout 0 that the replay does not give:\n  " + name,
                           text)
+        fewer = {"version_offsets": put(slice(1, None), 0), "versions": lambda values: values[:0],
+                 "version_starts": lambda values: values[:0]}
+        bad = self.rewrite("bad", {ROLLOUT: {f"0/{name}": change for name, change in fewer.items()}})
+        found, = self.lines("rollout", bad, code=1)[0]["different_values"]
+        self.assertEqual((found["name"], found["record"], found["replay"]), ("version_counts", 0, 1))
+        self.assertEqual(found["different"], found["compared"])
 
     def test_what_a_rollout_records_beside_its_tokens(self):
         """Groups, versions, masks, texts and rewards; what is held against nothing is named."""

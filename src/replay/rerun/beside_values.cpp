@@ -69,15 +69,19 @@ void add_prompt_values(const format::RolloutData& data, StepValues& to) {
 void add_versions(const format::RolloutData& data, int64_t steps, StepValues& to) {
   if (!data.versions) return;
   const format::Versions& all = *data.versions;
-  StepValueDifference versions{.name = "versions"}, starts{.name = "version_starts"};
+  StepValueDifference counts{.name = "version_counts"}, versions{.name = "versions"};
+  StepValueDifference starts{.name = "version_starts"};
   for (size_t s = 0; s < data.size(); ++s) {
-    for (uint64_t v = all.offsets[s]; v < all.offsets[s + 1]; ++v) {
+    const uint64_t first = all.offsets[s], count = all.offsets[s + 1] - first;
+    counts.take(static_cast<double>(count), 1, data.sample_id[s], {});
+    for (uint64_t v = first; v < first + count; ++v) {
       versions.take(static_cast<double>(all.versions[v]), static_cast<double>(steps),
                     data.sample_id[s], {});
-      if (!all.starts || !data.prompt_length) continue;
-      starts.take((*all.starts)[v], (*data.prompt_length)[s], data.sample_id[s], {});
     }
+    if (count == 0 || !all.starts || !data.prompt_length) continue;
+    starts.take((*all.starts)[first], (*data.prompt_length)[s], data.sample_id[s], {});
   }
+  to.add(std::move(counts));
   to.add(std::move(versions));
   to.add(std::move(starts));
 }

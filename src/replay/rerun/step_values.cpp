@@ -33,10 +33,13 @@ namespace {
 /// Which weights wrote, numbers of prompts, how responses ended, then columns, causes before
 /// effects; scalars come behind them.
 size_t place_of(const StepValueDifference& of) {
+  constexpr std::string_view kVersions[] = {"version_counts", "versions", "version_starts"};
   constexpr std::string_view kPrompt[] = {"prompt_text", "label_text", "group_id"};
-  if (of.name.starts_with("version")) return 0;
-  if (of.name.ends_with(kOfPrompts) || std::ranges::find(kPrompt, of.name) != std::end(kPrompt))
-    return 1;
+  const auto is_one_of = [&](const auto& names) {
+    return std::ranges::find(names, of.name) != std::end(names);
+  };
+  if (is_one_of(kVersions)) return 0;
+  if (of.name.ends_with(kOfPrompts) || is_one_of(kPrompt)) return 1;
   if (of.name == "finish" || of.name == "response_text") return 2;
   size_t place = 3, found = 0;
   format::for_each_train_column([&](std::string_view name, auto, format::Axis) {
