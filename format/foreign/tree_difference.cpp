@@ -194,6 +194,20 @@ std::string place_in(const std::string& name, const std::string& place) {
   return name + (dot ? "." : "") + place;
 }
 
+namespace {
+
+/// How many numbers a tensor or an array holds, by its shape: a tensor of few stored bytes may be
+/// expanded to many, which a message is no reason to copy. Nothing of other values.
+std::optional<size_t> count_of(const Tree& tree, Value value) {
+  if (value.kind == Kind::kTensor) return static_cast<size_t>(tree.tensor(value).count);
+  if (value.kind != Kind::kArray) return std::nullopt;
+  const Array& array = tree.array(value);
+  if (array.dtype.kind == 'S' || array.dtype.kind == 'U') return std::nullopt;
+  return array.data.size() / static_cast<size_t>(array.dtype.size);
+}
+
+}  // namespace
+
 std::string in_words(const Tree& tree, Value value) {
   switch (value.kind) {
     case Kind::kNone:
@@ -209,9 +223,10 @@ std::string in_words(const Tree& tree, Value value) {
     default:
       break;
   }
+  const std::optional<size_t> stored = count_of(tree, value);
+  if (stored && *stored != 1) return counted(*stored, "number");
   if (const auto numbers = Numbers::of(tree, value)) {
-    return numbers->size() == 1 && value.kind != Kind::kList ? number_text(*numbers, 0)
-                                                             : counted(numbers->size(), "number");
+    return stored ? number_text(*numbers, 0) : counted(numbers->size(), "number");
   }
   if (is_record(value)) {
     const size_t keys = tree.sequence(value).size() / 2;
@@ -238,7 +253,8 @@ std::string with_kind(const Tree& tree, Value value) {
   if (value.kind == Kind::kFloat) return "the float " + text;
   const bool is_one = value.kind == Kind::kInt || value.kind == Kind::kBool ||
                       value.kind == Kind::kText || value.kind == Kind::kNone;
-  const auto numbers = is_one ? std::nullopt : Numbers::of(tree, value);
+  const bool many = count_of(tree, value).value_or(1) != 1;
+  const auto numbers = is_one || many ? std::nullopt : Numbers::of(tree, value);
   return numbers && numbers->size() == 1
              ? "one number in a list or tensor, " + number_text(*numbers, 0)
              : text;

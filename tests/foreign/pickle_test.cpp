@@ -1,3 +1,5 @@
+#include <sys/resource.h>
+
 #include "format/foreign/pickle_machine.h"
 #include "format/foreign/tree_check.h"
 #include "tests/foreign/support.h"
@@ -11,22 +13,23 @@ namespace {
 
 using namespace std::string_literals;
 
-/// The archive around a pickle: one storage, of four floats.
+/// The archive around a pickle: one storage, of four floats where it is not said otherwise.
 class OneRecord : public RecordSource {
  public:
+  explicit OneRecord(size_t floats = 4) : data_(4 * floats, '\x01') {}
+
   std::optional<Bytes> record(std::string_view key) const override {
     if (key != "0") return std::nullopt;
     return as_bytes(data_);
   }
 
  private:
-  std::string data_ = std::string(16, '\x01');
+  std::string data_;
 };
 
 /// What the pickle holds, as canonical JSON. The tree is checked as whoever reads a file does it.
-std::string run(const std::string& pickle) {
+std::string run(const std::string& pickle, const OneRecord& records = OneRecord()) {
   Tree tree;
-  const OneRecord records;
   PickleMachine machine(as_bytes(pickle), tree, records);
   const Value root = machine.run();
   check_tree(tree, root, pickle.size());
@@ -246,6 +249,31 @@ TEST_CASE("tensors are windows on their storage, and may not leave it") {
   corrupt("location, count): found 5 parts: 1, 2, 3, 4, 5", integers({1, 2, 3, 4, 5}) + "Q.");
   corrupt("the arguments of a call are not a tuple: found None", "ctorch\nSize\nNR.");
   corrupt("torch.Size is not made from a tuple: found an integer", "ctorch\nSize\nK\1\x85R.");
+}
+
+/// The most memory that this process has held so far, in KiB.
+long peak() {
+  rusage usage{};
+  REQUIRE(::getrusage(RUSAGE_SELF, &usage) == 0);
+  return usage.ru_maxrss;
+}
+
+TEST_CASE("a refusal says how large an expanded tensor is, and copies none of it") {
+  constexpr int32_t kFloats = 1 << 19;  // 2 MiB, of which 64 times as many are allowed
+  const OneRecord records(kFloats);
+  const std::string all = storage("FloatStorage", kFloats);
+  std::string wide = tensor(0, integers({64, kFloats}), integers({0, 1}), all);
+  wide.pop_back();  // the end
+  const auto refuse = [&](std::string_view fragment, const std::string& pickle) {
+    expect_error(ErrorCode::kCorrupt, fragment, [&] { run(pickle, records); });
+  };
+  const long before = peak();
+  refuse("a tensor's size is not a tuple: found 33554432 numbers",
+         tensor(0, wide, integers({1}), all));
+  refuse("found 5 parts: 33554432 numbers, None,", "(" + wide + "NNNNtQ.");
+  refuse("not a tuple: found 33554432 numbers", wide + "Q.");
+  refuse("found 2 parts: 33554432 numbers, None", "cnumpy\ndtype\n(" + wide + "NtR.");
+  CHECK(peak() - before < 32 * 1024);
 }
 
 TEST_CASE("numpy arrays must fit their bytes") {
