@@ -85,10 +85,12 @@ class Dump(collections.abc.Mapping):
         held = {}
         for key, (unit, name) in self._places.items():
             if key.startswith(("train/", "weights/")):
-                units = held.setdefault(self._group_of(unit, name), set())
-                if "-part" not in unit.rsplit("/", 1)[-1]:
-                    units.add(unit)
-        partial = sorted(group for group, units in held.items() if len(units) < self.meta["ranks"])
+                ranks = held.setdefault(self._group_of(unit, name), set())
+                file = unit.rsplit("/", 1)[-1]
+                if "-part" not in file:
+                    number = file.removeprefix("rank").removesuffix(".h5")
+                    ranks.add(int(number) if file.startswith("rank") and number.isdigit() else 0)
+        partial = sorted(group for group, ranks in held.items() if len(ranks) < self.meta["ranks"])
         self._places = {key: place for key, place in self._places.items()
                         if self._group_of(*place) not in partial}
         return partial

@@ -145,6 +145,8 @@ class Ranks(Case):
         self.assertEqual({key.split("/")[1] for key in opened if key.startswith("train/")}, {"0-0", "2-0"})
         report, = self.lines("verify", path, code=CORRUPT)
         self.assertEqual((report["verdict"], report["recovered"]), ("INCOMPLETE", True))
+        self.assertIn("values of step 1.0: these ranks hold no part of it: 1",
+                      self.lines("verify", "--deep", path, code=CORRUPT)[0]["not_checked"])
         said = "step 1.0 is left out: of step 1.0 these ranks hold no part: 1"
         self.assertIn(said, self.lines("show", path)[0]["incomplete"])
         self.assertIn(said, self.run_program("objective", path).stdout)

@@ -184,6 +184,11 @@ class Ranks(Case):
                 self.shared(dump, damaged, ["--columns", "group_id"])
         dump.meta["ranks"], dump.complete = 2, False  # the other rank's writer died: no such step is there
         self.shared(dump, False, ["--columns", "group_id"])
+        # However many units the rank that is there has: here with events in one of their own.
+        dump.units["train/0-0a/rank0.h5"] = {
+            f"0-0/{name.split('/', 1)[1]}": dataset
+            for name, dataset in self.loaded.units["train/1-0/rank0.h5"].items() if "/events/" in name}
+        self.shared(dump, False, ["--columns", "group_id"])
 
         def copied(unit, other, of):
             dump = copy.deepcopy(self.loaded)

@@ -332,6 +332,7 @@ void check_event_units(const RecordedRun& run, const Guard& guard) {
 /// Rollouts that are not there, and those and steps of an import that nothing is there to be held
 /// against.
 void note_unheld(const RecordedRun& run, std::vector<std::string>& notes) {
+  std::ranges::move(partial_notes(run.dump()), std::back_inserter(notes));
   if (!run.is_imported()) {
     std::ranges::move(rollout_gap_notes(run.dump()), std::back_inserter(notes));
     return;

@@ -13,6 +13,14 @@
 
 namespace rlreplay::replay {
 
+std::set<int64_t> ranks_that_hold(std::span<const format::IndexedGroup> holders) {
+  std::set<int64_t> out;
+  for (const format::IndexedGroup& of : holders) {
+    if (!format::is_part(of.path)) out.insert(format::rank_of(of.path));
+  }
+  return out;
+}
+
 std::vector<PartialStep> partial_steps(const format::DumpReader& dump) {
   std::vector<PartialStep> out;
   if (dump.complete()) return out;
@@ -20,14 +28,19 @@ std::vector<PartialStep> partial_steps(const format::DumpReader& dump) {
   dump.units().index().for_each_name([&](std::span<const format::IndexedGroup> holders) {
     const auto step = holders[0].kind() == "train" ? parse_step(holders[0].name) : std::nullopt;
     if (!step) return;
-    std::set<int64_t> there;
-    for (const format::IndexedGroup& of : holders) {
-      if (!format::is_part(of.path)) there.insert(format::rank_of(of.path));
-    }
-    std::string missing = missing_ranks(there, ranks);
+    std::string missing = missing_ranks(ranks_that_hold(holders), ranks);
     if (!missing.empty()) out.push_back({*step, std::move(missing)});
   });
   std::ranges::sort(out, {}, &PartialStep::step);
+  return out;
+}
+
+std::vector<std::string> partial_notes(const format::DumpReader& dump) {
+  std::vector<std::string> out;
+  for (const PartialStep& partial : partial_steps(dump)) {
+    out.push_back("values of step " + partial.step.name() +
+                  ": these ranks hold no part of it: " + partial.missing);
+  }
   return out;
 }
 

@@ -13,6 +13,7 @@
 #include "src/replay/record/event_store.h"
 #include "src/replay/record/event_units.h"
 #include "src/replay/record/parse_step.h"
+#include "src/replay/record/partial_steps.h"
 #include "src/replay/record/state_reader.h"
 #include "src/replay/record/step_range.h"
 
@@ -24,11 +25,11 @@ using Holders = std::span<const format::IndexedGroup>;
 /// Whether a step has numbers that a run gives: a name with negative ones is somebody else's.
 bool is_numbered(const StepId& step) { return step.rollout >= 0 && step.step >= 0; }
 
-/// The steps that at least `needed` units hold: where writers died, some ranks may have come
+/// The steps that at least `needed` ranks hold: where writers died, some ranks may have come
 /// further than others.
-std::vector<StepId> held_by(const std::map<StepId, int64_t>& units, int64_t needed) {
+std::vector<StepId> held_by(const std::map<StepId, int64_t>& ranks, int64_t needed) {
   std::vector<StepId> out;
-  for (const auto& [step, there] : units) {
+  for (const auto& [step, there] : ranks) {
     if (there >= needed) out.push_back(step);
   }
   return out;
@@ -39,12 +40,10 @@ std::vector<StepId> held_by(const std::map<StepId, int64_t>& units, int64_t need
 RecordedRun::RecordedRun(const std::string& folder, std::string path)
     : path_(std::move(path)), dump_(format::DumpReader::open(folder)) {
   std::set<int64_t> rollouts;
-  std::map<StepId, int64_t> steps, states;  // and how many units hold them
-  const auto count = [](std::map<StepId, int64_t>& units, Holders holders) {
+  std::map<StepId, int64_t> steps, states;  // and how many ranks hold them
+  const auto count = [](std::map<StepId, int64_t>& ranks, Holders holders) {
     const auto id = parse_step(holders[0].name);
-    if (!id || !is_numbered(*id)) return;
-    units[*id] += std::ranges::count_if(
-        holders, [](const format::IndexedGroup& of) { return !format::is_part(of.path); });
+    if (id && is_numbered(*id)) ranks[*id] = std::ssize(ranks_that_hold(holders));
   };
   dump_.units().index().for_each_name([&](Holders holders) {
     const std::string_view kind = holders[0].kind();
