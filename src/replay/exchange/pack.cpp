@@ -238,6 +238,7 @@ Pack pack_in(const TemporaryFolder& room, const PackOptions& options, const Reco
 }  // namespace
 
 Pack pack(const PackOptions& options) {
+  check(static_cast<bool>(options.judge), "what is packed is judged");
   format::check_outside_dumps(options.output);
   check_unoccupied(options.output, options.replace);
   const RecordedRun run(options.dump);

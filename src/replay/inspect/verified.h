@@ -43,9 +43,12 @@ enum class VerifyDepth { kQuick, kBytes, kDeep };
 /// Checks a native dump as far as `depth` says. Errors: as format::verify.
 [[nodiscard]] VerifiedDump verify_dump(const std::string& path, VerifyDepth depth);
 
+/// The first rule that a unit of a dump breaks, or its records. Errors: as format::verify.
+[[nodiscard]] std::optional<format::Problem> find_unit_damage(const std::string& path, int threads);
+
 /// The first rule of the format that a dump breaks, in a unit or among several of a rollout or a
 /// step: what makes the verdict of verify_dump DAMAGED, values being read. It holds a rollout with
-/// its steps at once, and no state. Errors: as format::verify.
+/// its steps at once, and of states what their differences need. Errors: as format::verify.
 [[nodiscard]] std::optional<format::Problem> find_damage(const std::string& path, int threads);
 
 /// What is known of files that are no dump of ours.

@@ -41,8 +41,14 @@ void check_record(const RecordedRun& record, const UnreadRollouts& unread, Verif
 }
 
 /// What ended the reading of a rollout.
+/// Whether a broken rule says that something stored is not sound, and not that no more is read.
+bool is_damage(const format::Problem& problem) {
+  const ErrorCode code = format::code_of(problem.rule);
+  return code != ErrorCode::kLimit && code != ErrorCode::kUnsupported;
+}
+
 void add_fault(const UnreadRollouts::Fault& fault, const std::string& path, VerifiedDump& out) {
-  if (fault.problem) {
+  if (fault.problem && is_damage(*fault.problem)) {
     out.report.problems.push_back(*fault.problem);
     add_problem(*fault.problem, out.problems);
     out.damaged = true;
@@ -163,22 +169,28 @@ void note_missing(VerifiedDump& out) {
 
 }  // namespace
 
-std::optional<format::Problem> find_damage(const std::string& path, int threads) {
+std::optional<format::Problem> find_unit_damage(const std::string& path, int threads) {
   format::ReaderOptions reading;
   reading.threads = threads;
   const format::VerifyReport report = format::verify(path, true, reading);
-  if (!report.problems.empty()) return report.problems.front();
+  if (report.problems.empty()) return std::nullopt;
+  return report.problems.front();
+}
+
+std::optional<format::Problem> find_damage(const std::string& path, int threads) {
+  if (auto problem = find_unit_damage(path, threads)) return problem;
   UnreadRollouts unread;
   try {
     VerifiedDump said;  // all that is no damage
     audit_units(RecordedRun(path), unread, said);
   } catch (const format::FormatError& error) {
+    if (is_outside_support(error)) return std::nullopt;  // no word on what is stored
     return error.problem();
   } catch (const Error& error) {
     if (!is_about_input(error) && !is_outside_support(error)) throw;
   }
   for (const UnreadRollouts::Fault& fault : unread.faults()) {
-    if (fault.problem) return fault.problem;
+    if (fault.problem && is_damage(*fault.problem)) return fault.problem;
   }
   return std::nullopt;
 }

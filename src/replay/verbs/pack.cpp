@@ -52,7 +52,7 @@ int run_pack(PackArguments& arguments) {
     options.judge = find_damage;
     made = pack(options);
   } else {
-    made = open_pack(arguments.open, options.output, options.replace, find_damage);
+    made = open_pack(arguments.open, options.output, options.replace, find_unit_damage);
   }
   if (arguments.json) {
     std::cout << made.json() << '\n';
