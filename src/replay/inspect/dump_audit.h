@@ -22,7 +22,4 @@ namespace rlreplay::replay {
                                                          std::vector<std::string>* notes = nullptr,
                                                          UnreadRollouts* unread = nullptr);
 
-/// What ranks may say differently, and do: a sentence for each step but those of `unread`.
-[[nodiscard]] std::vector<std::string> notes_of(const RecordedRun& run, UnreadRollouts& unread);
-
 }  // namespace rlreplay::replay

@@ -5,6 +5,7 @@
 #include "src/base/thread_pool.h"
 #include "src/replay/inspect/dump_audit.h"
 #include "src/replay/inspect/event_check.h"
+#include "src/replay/inspect/rank_notes.h"
 #include "src/replay/inspect/state_check.h"
 #include "src/replay/inspect/unit_audit.h"
 #include "src/replay/inspect/unread_rollouts.h"
@@ -68,7 +69,7 @@ std::string unread_extension(const RecordedRun& record) {
 /// What values of rollouts and steps mean, their units put together: faults are left in `unread`.
 void audit_units(const RecordedRun& record, UnreadRollouts& unread, VerifiedDump& out) {
   add_problems(audit_values(record, &out.not_checked, &unread), record.path(), out.problems);
-  std::ranges::move(notes_of(record, unread), std::back_inserter(out.not_checked));
+  std::ranges::move(rank_notes(record, unread), std::back_inserter(out.not_checked));
 }
 
 /// Every value, and what it means; of a dump with damaged units that of the others. `whole`: no
