@@ -227,8 +227,10 @@ class Search(support.Case):
                 self.assertEqual(said.returncode, 1, said.stdout)
                 self.assertIn("these options are not this dump's: --n-samples-per-prompt 1, rollout 0 "
                               "has groups of 4", said.stdout)
-                self.assertEqual([line.split(": ")[1] for line in said.stdout.splitlines()
-                                  if "reproduced with" in line], [found] if found else [], said.stdout)
+                named = [line.split(": ")[1] for line in said.stdout.splitlines() if "reproduced with" in line]
+                # The other size is told beside it, where it would contradict the one that was found.
+                self.assertEqual([one.split(" with ")[0].split(" (")[0] for one in named], [found] if found else [])
+                self.assertEqual([" with --rollout-batch-size" in one for one in named], [bool(more)] if found else [])
                 self.assertNotIn("with: --dialect", said.stdout)
 
     def test_the_coefficient_of_the_kl_loss_is_tried(self):

@@ -37,7 +37,9 @@ bool put_setting(std::string setting, const ObjectiveOptions& options, std::stri
   if (without && flag == nullptr) return false;
   take_out(command, name, flag != nullptr);
   const bool off = without && options.recorded && !((*options.recorded).**flag);
-  if (!off) command += " " + setting + (without ? "=false" : "");
+  if (!off || command.find(" --config") != command.npos) {
+    command += " " + setting + (without ? "=false" : "");
+  }
   return true;
 }
 
@@ -45,10 +47,17 @@ bool put_setting(std::string setting, const ObjectiveOptions& options, std::stri
 
 std::string flags_with_found(const std::string& given, const ObjectiveOptions& options,
                              std::span<const ObjectiveStep> steps) {
+  if (given.find_first_of("'\"") != given.npos) return given;  // words that hold blanks
   std::set<std::vector<std::string>> found;
   for (const ObjectiveStep& step : steps) {
+    std::set<std::string> explained;
     for (const Explanation& e : step.explanations) {
-      found.insert(e.fails_in.empty() ? e.settings : std::vector<std::string>{""});
+      if (!e.fails_in.empty() || !e.left.empty()) return given;
+      found.insert(e.settings);
+      explained.insert(e.quantities.begin(), e.quantities.end());
+    }
+    for (const Quantity& of : step.quantities) {
+      if (of.is_finding() && !explained.contains(of.name)) return given;
     }
   }
   if (found.size() != 1) return given;

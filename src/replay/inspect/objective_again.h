@@ -7,8 +7,8 @@
 
 namespace rlreplay::replay {
 
-/// The flags that were given, ` --name VALUE` each, or, where one explanation holds in all steps
-/// that are not reproduced and options say it, those with what it found.
+/// The flags that were given, ` --name VALUE` each, or, where one explanation alone explains all
+/// that is not reproduced, in all steps, and options say it, those with what it found.
 [[nodiscard]] std::string flags_with_found(const std::string& given,
                                            const ObjectiveOptions& options,
                                            std::span<const ObjectiveStep> steps);

@@ -247,18 +247,30 @@ Variants with_recorded(const ObjectiveOptions& options, const Variants& others) 
 void add_group_size(const ObjectiveSetting& from, const RecordedRollout& rollout,
                     Variants& variants) {
   if (!is_slime(from) || from.options.n_samples_per_prompt != 1 || !rollout.has_groups()) return;
-  std::map<uint64_t, int64_t> sizes;
-  for (const Sample& s : rollout.samples) ++sizes[s.group];
-  if (sizes.empty()) return;
-  const int64_t size = sizes.begin()->second;
+  std::map<uint64_t, std::set<std::pair<bool, uint64_t>>> groups;
+  for (const Sample& s : rollout.samples) {
+    // Trajectories of several samples slime groups by their places.
+    if (!groups[s.group].insert(trajectory_of(s)).second) return;
+  }
+  if (groups.empty()) return;
+  const size_t size = groups.begin()->second.size();
   const bool alike =
-      std::ranges::all_of(sizes, [=](const auto& group) { return group.second == size; });
+      std::ranges::all_of(groups, [=](const auto& group) { return group.second.size() == size; });
   if (!alike || size == 1) return;
+  const auto samples = static_cast<int64_t>(size);
+  std::string name = "--n-samples-per-prompt " + std::to_string(size);
+  // Groups of one are as many as samples: who gave their number gave another one.
+  const bool counted = from.options.rollout_batch_size == std::ssize(rollout.samples);
+  const auto prompts = static_cast<int64_t>(groups.size());
+  if (counted) name += " with --rollout-batch-size " + std::to_string(prompts);
   variants.insert(
       variants.begin(),
-      {"--n-samples-per-prompt " + std::to_string(size),
+      {name,
        "the recorded groups are of so many; of groups of one slime divides by no deviation",
-       [size](ObjectiveSetting& s) { s.options.n_samples_per_prompt = size; },
+       [=](ObjectiveSetting& s) {
+         s.options.n_samples_per_prompt = samples;
+         if (counted) s.options.rollout_batch_size = prompts;
+       },
        {"--dialect miles"}});
 }
 

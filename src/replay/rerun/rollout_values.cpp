@@ -33,7 +33,7 @@ void take_text(StepValueDifference& to, std::string_view record, std::string_vie
 
 /// What the program itself brings to a run.
 struct OwnTask {
-  std::optional<Tokenizer> tokenizer;
+  std::unique_ptr<const Tokenizer> tokenizer;  // prompts hold it
   std::unique_ptr<PromptSource> prompts;
   std::unique_ptr<Reward> reward;
 };
@@ -41,7 +41,7 @@ struct OwnTask {
 OwnTask own_task(const RunOptions& options) {
   OwnTask out;
   if (options.model == "demo") {
-    out.tokenizer = demo_tokenizer();
+    out.tokenizer = std::make_unique<const Tokenizer>(demo_tokenizer());
     if (options.prompts.empty()) {
       DemoOptions demo;
       demo.seed = static_cast<uint64_t>(options.seed);
@@ -97,7 +97,7 @@ class RolloutComparison {
     add_texts("label_text", data_.label_text, task_.prompts != nullptr,
               [&](size_t s) { return task_.prompts->prompt(group_of(s)).label.value_or(""); });
     if (!replay_.same_tokens) return;
-    add_texts("response_text", data_.response_text, task_.tokenizer.has_value(),
+    add_texts("response_text", data_.response_text, task_.tokenizer != nullptr,
               [&](size_t s) { return response(s); });
   }
 
@@ -178,7 +178,11 @@ class RolloutComparison {
       return std::nullopt;
     }
     const RewardQuery query{.prompt = "", .response = said, .label = label, .where = "label_text"};
-    return task_.reward->score({&query, 1}).front();
+    try {
+      return task_.reward->score({&query, 1}).front();
+    } catch (const Error&) {
+      return std::nullopt;  // of a label that the reward does not take
+    }
   }
 
   const RolloutData& data_;

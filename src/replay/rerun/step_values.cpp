@@ -188,14 +188,30 @@ std::string values_json(const StepValues& values) {
   });
 }
 
+namespace {
+
+/// Two texts from a little before where they part.
+std::pair<std::string, std::string> parted(const std::pair<std::string, std::string>& texts) {
+  constexpr size_t kBefore = 24;
+  const auto [a, b] = std::ranges::mismatch(texts.first, texts.second);
+  auto begin = static_cast<size_t>(a - texts.first.begin());
+  begin = begin <= 2 * kBefore ? 0 : begin - kBefore;
+  while (begin > 0 && (static_cast<uint8_t>(texts.first[begin]) & 0xC0) == 0x80) --begin;
+  const std::string cut = begin > 0 ? "..." : "";
+  return {cut + printable(texts.first.substr(begin)), cut + printable(texts.second.substr(begin))};
+}
+
+}  // namespace
+
 std::string values_text(const StepValues& values, size_t most) {
   std::string out;
   for (size_t i = 0; i < std::min(most, values.different.size()); ++i) {
     const StepValueDifference& d = values.different[i];
     std::string line = "  " + d.name;
     line.resize(std::max<size_t>(line.size() + 1, 18), ' ');
-    line += (d.texts ? printable(d.texts->first) : shortest_of(d.record)) + " recorded, ";
-    line += (d.texts ? printable(d.texts->second) : shortest_of(d.replay)) + " replayed";
+    const auto [record, replay] =
+        d.texts ? parted(*d.texts) : std::pair(shortest_of(d.record), shortest_of(d.replay));
+    line += record + " recorded, " + replay + " replayed";
     if (d.sample) {
       line += ": sample " + std::to_string(*d.sample);
       if (d.token) line += ", token " + std::to_string(*d.token);
