@@ -24,6 +24,12 @@ std::string markup_text(std::string_view text) {
         out += c;
     }
   }
+  // Two letters that Unicode has and XML has not.
+  for (const char* none : {"\xef\xbf\xbe", "\xef\xbf\xbf"}) {
+    for (size_t at = out.find(none); at != out.npos; at = out.find(none, at)) {
+      out.replace(at, 3, none[2] == '\xbe' ? "\\ufffe" : "\\uffff");
+    }
+  }
   return out;
 }
 

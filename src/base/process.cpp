@@ -34,7 +34,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kErrorTail = 4096;
-constexpr int kPollMs = 20;  // how soon an end is noticed that closes no pipe
+constexpr size_t kLogTail = size_t{1} << 20;  // that much of its end a bounded log keeps
+constexpr int kPollMs = 20;                   // how soon an end is noticed that closes no pipe
 
 /// A log's writing end: what is written to two of them stays in the order of the writes.
 Pipe open_log(const std::string& path) {
@@ -48,7 +49,7 @@ Pipe open_log(const std::string& path) {
 std::string tail_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   const auto size = static_cast<size_t>(std::max<std::streamoff>(0, file.tellg()));
-  std::string tail(std::min(size, kErrorTail), '\0');
+  std::string tail(std::min(size, kLogTail), '\0');
   file.seekg(static_cast<std::streamoff>(size - tail.size()));
   file.read(tail.data(), static_cast<std::streamsize>(tail.size()));
   return tail;

@@ -31,7 +31,7 @@ Measurement read_reference(const Criterion& criterion, const std::string& path) 
   }
   const std::string empty = measure::emptiness_of(criterion, reference.metrics);
   if (!empty.empty()) throw Error(ErrorCode::kCorrupt, "this is no reference: " + empty, path);
-  if (reference.evidence == measure::Evidence::kDump) {
+  if (reference.evidence == measure::Evidence::kDump || !criterion.excluded.empty()) {
     const measure::Judgement itself = measure::judge(criterion, nullptr, reference);
     if (itself.verdict != measure::Verdict::kSkip) return reference;
     throw Error(ErrorCode::kUsage, "this is no reference: " + itself.reason, path);
@@ -74,6 +74,9 @@ Judgement judge_current(const CurrentQuestion& question, const Interrupt& interr
                 "the run left " + to_string(measurement.evidence) +
                     ", and there is nothing to compare it with: name what the good revision's run "
                     "left by --reference");
+  }
+  if (!reference && measurement.kind == measure::RunKind::kRan) {
+    measure::check_tolerance(question.criterion, measurement);
   }
   return measure::judge(question.criterion, reference ? &*reference : nullptr, measurement);
 }

@@ -85,33 +85,57 @@ Measurement import_files(const std::string& folder, bool log_probs) {
   return read_dump(dump, log_probs);
 }
 
-/// Where the last `  File "..."` of a traceback begins: a line, or the rest of one that a program
-/// had not ended. Deeper in lies what the exception quotes.
-size_t find_last_file(std::string_view words) {
-  constexpr std::string_view kFile = "  File \"";
-  size_t place = words.rfind(kFile);
-  while (place != words.npos) {
-    const size_t line = words.find_last_of(kLineEnds, place) + 1;
-    const std::string_view before = words.substr(line, place - line);
-    if (before.empty() || before.find_first_not_of(' ') != before.npos) return place;
-    place = words.rfind(kFile, place - 1);
+/// Text without colours.
+std::string without_colours(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text.substr(i, 2) == "\x1b[") {
+      i = std::min(text.find_first_not_of("0123456789;", i + 2), text.size());
+      continue;
+    }
+    out += text[i];
   }
-  return place;
+  return out;
+}
+
+/// A line without the `[rank0]: ` by which a launcher says whose it is.
+std::string_view without_rank(std::string_view line) {
+  const size_t end = line.starts_with('[') ? line.find("]: ") : line.npos;
+  if (end == line.npos || line.substr(0, end).find(' ') != line.npos) return line;
+  return line.substr(end + 3);
+}
+
+/// Whether a line has a place of a traceback, or ends in one that was written behind a line that a
+/// program had not ended. Deeper in lies what the exception quotes.
+bool has_place(std::string_view line) {
+  const size_t place = line.find("  File \"");
+  if (place == line.npos) return false;
+  return place == 0 || line.substr(0, place).find_first_not_of(' ') != line.npos;
 }
 
 /// Whether a program's last words are those of a Python exception that nobody caught. The first
 /// line after the last place and its source says which; more lines of its message may follow. A
-/// failed assertion is a verdict.
+/// failed assertion is a verdict; what a group of exceptions holds, whose lines all begin with
+/// blanks, is none.
 bool is_traceback(std::string_view last_words) {
-  size_t place = find_last_file(last_words);
-  while (place != last_words.npos) {
-    place = last_words.find_first_of(kLineEnds, place);
-    const size_t line = last_words.find_first_not_of(kLineEnds, place);
-    if (place == last_words.npos || line == last_words.npos) return false;
-    if (last_words[line] != ' ') return !last_words.substr(line).starts_with("AssertionError");
-    place = line;
+  const std::string words = without_colours(last_words);
+  bool inside = false, found = false, group = false;
+  size_t begin = 0;
+  while (begin < words.size()) {
+    const size_t end = std::min(words.find_first_of(kLineEnds, begin), words.size());
+    const std::string_view line = without_rank(std::string_view(words).substr(begin, end - begin));
+    begin = end + 1;
+    if (line.empty()) continue;
+    if (line.ends_with("+ Exception Group Traceback (most recent call last):")) group = true;
+    if (has_place(line)) {
+      inside = true;
+      found = group;
+    } else if (inside && line[0] != ' ') {
+      inside = false;
+      found = !line.starts_with("AssertionError");
+    }
   }
-  return false;
+  return found;
 }
 
 /// What the folder holds; kExitCode when it holds nothing of what is looked for.
