@@ -11,7 +11,7 @@ namespace rlreplay {
 namespace {
 
 constexpr off_t kKept = off_t{1} << 20;  // at each end
-constexpr off_t kMost = 4 * kKept;       // from where on a log is bounded
+constexpr off_t kLongest = 4 * kKept;       // from where on a log is bounded
 constexpr off_t kPortion = 16 * kKept;   // how much more than that may wait to be given back
 
 /// Whether all of a text stands in a file, from a place on.
@@ -46,7 +46,7 @@ void BoundedLog::free_middle() {
 
 void BoundedLog::cut_middle() {
   const off_t whole = size();
-  if (whole <= kMost) return;
+  if (whole <= kLongest) return;
   std::string tail(static_cast<size_t>(kKept), '\0');
   const ssize_t count = ::pread(file_.get(), tail.data(), tail.size(), whole - kKept);
   if (count != static_cast<ssize_t>(tail.size())) return;
