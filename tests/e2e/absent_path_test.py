@@ -45,6 +45,7 @@ READS = {
     ("rlreplay diff", "B"): "{dump} {no}",
     ("rlreplay doctor", "CKPT"): "{no}",
     ("rlreplay doctor", "--ref"): "{model} --ref {no}",
+    ("rlreplay doctor", "--earlier"): "{model} --ref {model} --earlier {no}",
     ("rlreplay objective", "DUMP"): "{no}",
     ("rlreplay objective", "--config"): "{dump} --config {no}",
     ("rlreplay mismatch", "DUMP"): "{no}",
