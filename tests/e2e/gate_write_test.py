@@ -126,7 +126,7 @@ class Write(GateCase):
                 said = self.golden("check", "goldens/train.txt", "--run", run, code=code)
                 said = said.stdout + said.stderr
                 self.assertIn(word, said)
-                self.assertIn("one a cause", said)
+                self.assertIn("one | a cause", said)
                 log, = self.kept("logs")
                 self.assertIn(str(log).replace(str(self.tree), ""), said)
                 self.assertEqual(log.read_text(), "one\na cause\n")

@@ -21,7 +21,7 @@ constexpr std::string_view kOwnOptions[] = {
     "--keep-samples", "--columns", "--try", "--ranks",
     "--without-sample", "--class", "--time-limit", "--until", "--owner", "--repeat",
     "--build", "--on-fail", "--strip", "--open", "--junit", "--sarif", "--gitlab",
-    "--claim", "--dump", "--explain",
+    "--claim", "--dump", "--explain", "--earlier",
     "--ref"};
 constexpr std::string_view kOwnFlags[] = {
     "--resume", "--force", "--json", "--print-config", "--each-step", "--stop-at-first", "--deep",
