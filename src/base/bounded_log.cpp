@@ -11,7 +11,7 @@ namespace rlreplay {
 namespace {
 
 constexpr off_t kKept = off_t{1} << 20;  // at each end
-constexpr off_t kLongest = 4 * kKept;       // from where on a log is bounded
+constexpr off_t kLongest = 4 * kKept;    // from where on a log is bounded
 constexpr off_t kPortion = 16 * kKept;   // how much more than that may wait to be given back
 
 /// Whether all of a text stands in a file, from a place on.
